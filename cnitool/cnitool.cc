@@ -145,7 +145,7 @@ int execute(tool::CommandLine& line, const cni::Env& env, const tool::Output& ou
     return tool::trace(operation, line.settings, std::move(options), output) ? 0 : 1;
   }
   if (line.command == "repair" || migrates) {
-    tool::RepairAim aim{.dry_run = line.dry_run};
+    tool::RepairAim aim{.dry_run = line.dry_run, .conf_dir = line.settings.conf_dir};
     if (migrates) aim.form = line.back ? cni::Form::kReference : cni::Form::kOwn;
     const auto pods = line.dry_run ? tool::Pods::kSeveral : tool::Pods::kOne;
     return tool::repair(selection_of(line, pods), aim, std::move(options), output) ? 0 : 1;

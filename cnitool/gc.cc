@@ -194,11 +194,7 @@ cni::Runtime::Dead dead_in(const GcLook& look) {
   for (const Found& one : look.found) {
     if (one.leftover.life == Life::kDead) out.tags.push_back(one.leftover.tag);
   }
-  // The namespaces were looked into: what can come since is an interface at its path or on the
-  // node.
-  out.is_dead = [](const CachedAttachment& one) {
-    return tool::life_of(one, look_at_veths()) == Life::kDead;
-  };
+  out.is_dead = [](const CachedAttachment& one) { return life_now(one) == Life::kDead; };
   return out;
 }
 

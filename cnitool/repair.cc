@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "cnitool/cached.h"
+#include "cnitool/unlisted.h"
 #include "cnitool/waiting.h"
 #include "libcni/config/names.h"
 #include "libcni/runtime/liveness.h"
@@ -150,6 +151,22 @@ Repaired repair_one(const CachedAttachment& one, const Runtime& runtime, const R
   return done;
 }
 
+namespace {
+
+// Those that lack a lease. None of a migration, which changes no lease.
+std::vector<Repaired> unlisted(const Selection& which, const RepairAim& aim, const Runtime& runtime,
+                               const std::vector<CachedAttachment>& cached) {
+  if (aim.form || !which.containers.empty()) return {};  // the cache has the containers named
+  auto all = unlisted_in(look_at_pods(cached), cached);
+  std::erase_if(all, [&which](const Unlisted& one) { return !which.has(one.key); });
+  if (all.empty()) return {};
+  auto out = restore_leases(all, cni::load_networks(aim.conf_dir), runtime, aim.dry_run);
+  std::erase_if(out, [](const Repaired& one) { return one.outcome == Outcome::kOk; });
+  return out;
+}
+
+}  // namespace
+
 bool repair(const Selection& which, const RepairAim& aim, cni::RuntimeOptions options,
             const Output& output) {
   options.known_verbs = std::make_shared<cni::KnownVerbs>();
@@ -168,15 +185,19 @@ bool repair(const Selection& which, const RepairAim& aim, cni::RuntimeOptions op
   for (const auto& one : found.broken) {
     out["broken"].push_back({{"file", one.name}, {"why", one.why}});
   }
+  const auto report = [&](const Repaired& done) {
+    const bool is_broken = done.outcome == Outcome::kBroken && !aim.form;
+    if (done.outcome == Outcome::kFailed || is_broken) all_well = false;
+    output.json ? out["attachments"].push_back(json_of(done, aim)) : print_text(done, aim, output);
+  };
   for (const CachedAttachment& one : found.attachments) {
     if (!wanted(one)) continue;
     Repaired done = repair_one(one, runtime, aim);
     done.pod = pod_name_of(one);
     ++steps.done;
-    const bool is_broken = done.outcome == Outcome::kBroken && !aim.form;
-    if (done.outcome == Outcome::kFailed || is_broken) all_well = false;
-    output.json ? out["attachments"].push_back(json_of(done, aim)) : print_text(done, aim, output);
+    report(done);
   }
+  for (const Repaired& done : unlisted(which, aim, runtime, found.attachments)) report(done);
   out["ok"] = all_well;
   if (output.json) output.print(out);
   return all_well;

@@ -14,6 +14,7 @@ namespace tool {
 struct RepairAim {
   bool dry_run = false;
   std::optional<cni::Form> form = {};  ///< it gets this form; empty: it is repaired
+  std::string conf_dir = {};           ///< of networks
 };
 
 /// The result of repair() for an attachment; repair.cc has a word for each, in this order.
@@ -43,10 +44,11 @@ Repaired repair_one(const cni::CachedAttachment& one, const cni::Runtime& runtim
 std::string foreign_text(const cni::Runtime::Difference& one);
 
 /// Makes again what was removed from the node of every attachment in the cache whose pod is there:
-/// bridges, ports, masquerading, hostPorts, limits. Restores devices of the others. Prints for each
-/// what it came to. dry_run: it is only said. False where something could not be repaired, or, with
-/// dry_run, has to be. With a form in aim the same, where false says that something could not get
-/// it.
+/// bridges, ports, masquerading, hostPorts, limits, leases. Restores devices of the others. Of
+/// those that the cache does not have, restores the leases, and says nothing where none is missing.
+/// Prints for each what it came to. dry_run: it is only said. False where something could not be
+/// repaired, or, with dry_run, has to be. With a form in aim the same, where false says that
+/// something could not get it.
 bool repair(const Selection& which, const RepairAim& aim, cni::RuntimeOptions options,
             const Output& output);
 

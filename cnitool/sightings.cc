@@ -39,12 +39,6 @@ std::string tag_for(const cni::AttachmentKey& key) {
   return cni::OwnerTag(key.network, key.container_id, key.ifname).prefix();
 }
 
-// "H1-H2" of a text that begins with it.
-std::string tag_in(const std::string& alias) {
-  const auto size = cni::OwnerTag("", "", "").prefix().size();
-  return cni::OwnerTag::is_tag(alias) ? alias.substr(0, size) : std::string();
-}
-
 // One path for each namespace but that of this process; those of /run/netns first.
 std::vector<std::string> namespaces() {
   std::vector<std::string> paths;
@@ -82,14 +76,22 @@ bool is_old(const std::string& path) {
 SeenNamespace look_into(const NetNs& ns) {
   SeenNamespace out;
   RouteSocket pod(ns);
-  std::map<int, std::string> names;
+  std::map<int, std::size_t> places;
   for (const Link& link : pod.links()) {
-    names.emplace(link.index, link.name);
-    if (std::string tag = tag_in(link.alias); !tag.empty()) out.tags.insert(std::move(tag));
+    places.emplace(link.index, out.links.size());
+    out.links.push_back({.index = link.index,
+                         .name = link.name,
+                         .alias = link.alias,
+                         .has_parent_outside = link.parent_nsid.has_value()});
+    if (std::string tag = cni::OwnerTag::prefix_in(link.alias); !tag.empty())
+      out.tags.insert(std::move(tag));
   }
   for (const netlink::LinkAddress& one : pod.addresses()) {
-    const auto name = names.find(one.link);
-    if (name != names.end()) out.addresses.emplace(one.cidr.ip, name->second);
+    const auto place = places.find(one.link);
+    if (place == places.end()) continue;
+    SeenLink& link = out.links[place->second];
+    out.addresses.emplace(one.cidr.ip, link.name);
+    link.addresses.push_back(one.cidr);
   }
   return out;
 }
@@ -106,7 +108,7 @@ std::multimap<FileId, std::string> cached_owners(const std::vector<CachedAttachm
 void add_owners(const std::vector<Link>& veths, int nsid, std::set<std::string>& owners) {
   for (const Link& link : veths) {
     if (link.peer_nsid != nsid || !cni::OwnerTag::is_tag(link.alias)) continue;
-    owners.insert(tag_in(link.alias));
+    owners.insert(cni::OwnerTag::prefix_in(link.alias));
     const auto whose = cni::owner_in(link.alias, cni::OwnerTag::network_in(link.alias));
     if (!whose.container_id.empty()) owners.insert(whose.container_id);
   }
@@ -132,6 +134,10 @@ bool is_shown(const CachedAttachment& one, const Sightings& seen) {
       ips, [&](const auto& address) { return seen.has_address(one.key, address.cidr.ip); });
 }
 
+bool has_living_peer(RouteSocket& node, const Link& link) {
+  return link.kind == "veth" && link.peer_nsid && node.has_namespace(*link.peer_nsid);
+}
+
 // No namespace lives longer than the kernel.
 bool is_of_earlier_boot(const CachedAttachment& one) {
   constexpr std::time_t kClockWasSet = 60;
@@ -142,19 +148,32 @@ bool is_of_earlier_boot(const CachedAttachment& one) {
 
 }  // namespace
 
-bool Sightings::has_veth(const std::string& tag) const {
-  return std::ranges::any_of(veths, [&](const Link& link) { return link.alias.starts_with(tag); });
+void Sightings::add(Link veth) {
+  if (std::string tag = cni::OwnerTag::prefix_in(veth.alias); !tag.empty())
+    veth_tags_.insert(std::move(tag));
+  veths.push_back(std::move(veth));
+}
+
+void Sightings::add(SeenNamespace one) {
+  const std::size_t index = namespaces.size();
+  for (const std::string& tag : one.tags) by_tag_.emplace(tag, index);
+  for (const auto& [ip, ifname] : one.addresses) by_address_.emplace(ip, index);
+  namespaces.push_back(std::move(one));
 }
 
 bool Sightings::has_tag(const std::string& container, const std::string& tag) const {
-  return std::ranges::any_of(namespaces, [&](const SeenNamespace& one) {
+  const auto [begin, end] = by_tag_.equal_range(tag);
+  return std::any_of(begin, end, [&](const auto& found) {
+    const SeenNamespace& one = namespaces[found.second];
     const bool is_its = one.owners.contains(container) || one.owners.contains(tag);
-    return one.tags.contains(tag) && (one.owners.empty() || is_its);
+    return one.owners.empty() || is_its;
   });
 }
 
 bool Sightings::has_address(const cni::AttachmentKey& key, const netlink::Ip& ip) const {
-  return std::ranges::any_of(namespaces, [&](const SeenNamespace& one) {
+  const auto [begin, end] = by_address_.equal_range(ip);
+  return std::any_of(begin, end, [&](const auto& found) {
+    const SeenNamespace& one = namespaces[found.second];
     const bool is_its = one.owners.contains(key.container_id) || one.owners.contains(tag_for(key));
     if (!one.owners.empty() && !is_its) return false;
     const auto at = one.addresses.lower_bound({ip, ""});
@@ -164,20 +183,13 @@ bool Sightings::has_address(const cni::AttachmentKey& key, const netlink::Ip& ip
   });
 }
 
-Sightings look_at_veths() {
+Sightings look_at_pods(const std::vector<CachedAttachment>& cached) {
   Sightings out;
   RouteSocket node;
-  out.veths = node.links_of_kind("veth");
-  std::erase_if(out.veths, [&](const Link& link) {
-    return !link.peer_nsid || !node.has_namespace(*link.peer_nsid);
-  });
-  return out;
-}
-
-Sightings look_at_pods(const std::vector<CachedAttachment>& cached) {
-  Sightings out = look_at_veths();
+  for (Link& link : node.links_of_kind("veth")) {
+    if (has_living_peer(node, link)) out.add(std::move(link));
+  }
   if (!cni::Dir::exists(kNamed) && !sees_all_processes()) out.hidden = kNamed;
-  RouteSocket node;
   const auto by_cache = cached_owners(cached);
   for (const std::string& path : namespaces()) {
     const bool is_named = path.starts_with(kNamed);
@@ -187,10 +199,12 @@ Sightings look_at_pods(const std::vector<CachedAttachment>& cached) {
       const auto nsid = ns ? node.nsid(*ns) : std::nullopt;
       if (!ns || (!is_named && !nsid)) continue;
       SeenNamespace seen = look_into(*ns);
+      seen.path = path;
+      seen.nsid = nsid;
       const auto [begin, end] = by_cache.equal_range(id_of(path).value_or(FileId()));
       for (auto at = begin; at != end; ++at) seen.owners.insert(at->second);
       if (nsid) add_owners(out.veths, *nsid, seen.owners);
-      out.namespaces.push_back(std::move(seen));
+      out.add(std::move(seen));
     } catch (const netlink::Error&) {
       if (is_named) out.hidden = path;  // closed to this process, or it ended
     }
@@ -204,6 +218,17 @@ cni::Life life_of(const CachedAttachment& one, const Sightings& seen) {
   if (liveness == cni::Liveness::kAlive || is_shown(one, seen)) return cni::Life::kAlive;
   const bool is_known = liveness != cni::Liveness::kUnknown || is_of_earlier_boot(one);
   return is_known ? cni::Life::kDead : cni::Life::kUnseen;
+}
+
+cni::Life life_now(const CachedAttachment& one) {
+  Sightings seen;
+  RouteSocket node;
+  for (const cni::Interface& named : result_of(one).interfaces) {
+    if (!named.sandbox.empty()) continue;
+    auto link = node.find(named.name);
+    if (link && has_living_peer(node, *link)) seen.add(*std::move(link));
+  }
+  return life_of(one, seen);
 }
 
 }  // namespace tool

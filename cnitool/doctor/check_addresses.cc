@@ -44,6 +44,36 @@ std::string other_subnet(const Subnet& subnet) {
   return cat("in ", subnet.file, " set another \"subnet\" in \"ipam\"; it applies to new pods");
 }
 
+// Pods of a network that has another name by now, or whose file was removed, in the range of
+// another one, which has its own leases.
+void add_of_other_networks(const Node& node, Findings& out) {
+  std::map<std::pair<std::string, const Pool*>, std::vector<std::string>> found;
+  for (const AttachmentState& one : node.attachments) {
+    if (!one.is_alive() || !node.which.has(one.key)) continue;
+    if (node.network(one.key.network) != nullptr) continue;
+    for (const Pool& pool : node.pools) {
+      const bool is_in = std::ranges::any_of(one.result.ips, [&](const cni::Address& address) {
+        return std::ranges::any_of(
+            pool.sets, [&](const auto& set) { return set.find(address.cidr.ip) != nullptr; });
+      });
+      if (is_in) found[{one.key.network, &pool}].push_back(name_of(node, one.key));
+    }
+  }
+  for (const auto& [where, names] : found) {
+    const auto& [network, pool] = where;
+    out.push_back(
+        {Level::kWarning,
+         cat("network '", network, "', which no file names, has ",
+             counted(names.size(), "attachment"), " in the range of network '", pool->network,
+             "': ", some_of(names)),
+         cat("network '", pool->network,
+             "' has leases of its own: where it cannot see the pods, as "
+             "on another node or bridge, it gives their addresses away"),
+         cat("restart these pods, or in ", pool->file, " set \"name\": \"", network, "\""),
+         {network, pool->network}});
+  }
+}
+
 }  // namespace
 
 Findings check_pools(const Node& node) {
@@ -67,7 +97,7 @@ Findings check_pools(const Node& node) {
   return out;
 }
 
-// A directory of reservations that was emptied by hand, or two runtimes that do not share it.
+// Two runtimes that do not share the leases.
 Findings check_held(const Node& node) {
   Findings out;
   std::map<Ip, const AttachmentState*> holders;
@@ -85,22 +115,8 @@ Findings check_held(const Node& node) {
                      cat("cnitool list ", one.key.network),
                      {one.key.network, it->second->key.network}});
     }
-    for (const Pool& pool : node.pools) {
-      if (pool.network != one.key.network || !node.which.has(one.key)) continue;
-      for (const cni::Address& address : one.result.ips) {
-        const Ip& ip = address.cidr.ip;
-        const bool is_given = std::any_of(pool.sets.begin(), pool.sets.end(),
-                                          [&](const auto& set) { return set.find(ip) != nullptr; });
-        if (!is_given || find_by(pool.reservations, &Reservation::ip, ip) != nullptr) continue;
-        out.push_back({Level::kError,
-                       cat("address ", ip.str(), " of ", one.key.str(), " has no lease"),
-                       "host-local will allocate it to another pod",
-                       cat("mkdir -p ", pool.dir, " && printf '", one.key.container_id, "\\r\\n",
-                           one.key.ifname, "' > ", pool.dir, "/", ip.str()),
-                       {pool.network}});
-      }
-    }
   }
+  add_of_other_networks(node, out);
   return out;
 }
 

@@ -34,33 +34,47 @@ std::string remove_command(const std::string& ifb) {
              "done | grep -q 'device ", ifb, "' || ip link del ", ifb);
 }
 
-// Whether host-local gives the network's addresses, and has none for the container.
-bool lacks_lease(const Node& node, const std::string& network, const std::string& container) {
-  const Pool* const pool = find_by(node.pools, &Pool::network, network);
-  return pool != nullptr &&
-         find_by(pool->reservations, &Reservation::container_id, container) == nullptr;
+constexpr const char* kGivenAway =
+    "the IPAM plugin gives their addresses to other pods, and packets then reach only one of the "
+    "two";
+
+// Attachments whose leases were lost with their cache entries. `cnitool repair` writes them again,
+// unless it says why it cannot.
+void add_without_lease(const Node& node, Findings& out) {
+  std::map<std::string, std::vector<std::string>> lost;
+  for (const Repaired& one : node.unlisted_looks) {
+    const std::string& network = one.key.network;
+    if (one.outcome == Outcome::kBroken) lost[network].push_back(name_of(node, one.key));
+    if (one.outcome != Outcome::kFailed) continue;
+    out.push_back(
+        {Level::kError,
+         cat("network '", network, "', ", name_of(node, one.key),
+             ", without a cache entry: ", one.report.error ? text_of(*one.report.error) : one.why),
+         "its address may have no lease, and another pod can get it",
+         cat("restart the pod of container ", one.key.container_id),
+         {network}});
+    if (one.key.container_id.empty()) out.back().remedy = "restart this pod";
+  }
+  for (const auto& [network, names] : lost) {
+    out.push_back({Level::kError,
+                   cat("network '", network, "' has ", counted(names.size(), "attachment"),
+                       " without a cache entry and a lease, whose ",
+                       names.size() == 1 ? "pod lives: " : "pods live: ", some_of(names)),
+                   kGivenAway,
+                   cat("cnitool repair ", network),
+                   {network}});
+  }
 }
 
-struct Unlisted {
-  std::set<std::string> named = {}, without_lease = {};
+struct Living {
+  std::set<std::string> named = {};
   std::set<std::string> things = {};  ///< of a container that is not known
+  bool has_lost = false;              ///< others, which add_without_lease() has
 };
 
 // Things of a container that is not known may be of those that are.
-void add_unlisted(const std::string& network, const Unlisted& all, Findings& out) {
-  if (const std::size_t count = all.without_lease.size(); count > 0) {
-    out.push_back(
-        {Level::kError,
-         cat("network '", network, "' has ", counted(count, "attachment"),
-             " without a cache entry and a lease, whose ",
-             count == 1 ? "pod lives: " : "pods live: ",
-             some_of({all.without_lease.begin(), all.without_lease.end()})),
-         "host-local gives their addresses to other pods, and packets then reach only one "
-         "of the two",
-         "restart these pods",
-         {network}});
-  }
-  const auto& names = all.named.empty() && all.without_lease.empty() ? all.things : all.named;
+void add_living(const std::string& network, const Living& all, Findings& out) {
+  const auto& names = all.named.empty() && !all.has_lost ? all.things : all.named;
   if (names.empty()) return;
   out.push_back(
       {Level::kNote,
@@ -77,7 +91,13 @@ void add_unlisted(const std::string& network, const Unlisted& all, Findings& out
 Findings check_leftovers(const Node& node) {
   std::map<std::string, std::vector<std::string>> left;
   std::map<std::string, nlohmann::json> removed;  // plugins of networks without a config
-  std::map<std::string, Unlisted> alive;
+  std::map<std::string, Living> alive;
+  std::set<cni::AttachmentKey> lost;
+  for (const Repaired& one : node.unlisted_looks) {
+    if (one.outcome == Outcome::kOk) continue;
+    lost.insert(one.key);
+    alive[one.key.network].has_lost = true;
+  }
   for (const auto& [network, found, conf] : node.leftovers) {
     const cni::Leftover& one = found.leftover;
     if (!node.which.has({network, one.container_id, one.ifname})) continue;
@@ -87,9 +107,8 @@ Findings check_leftovers(const Node& node) {
       auto& plugins = removed[network];
       if (std::find(plugins.begin(), plugins.end(), *conf) == plugins.end()) plugins += *conf;
     } else if (!one.ifname.empty()) {
-      Unlisted& all = alive[network];
-      (lacks_lease(node, network, one.container_id) ? all.without_lease : all.named)
-          .insert(name_of(node, {network, one.container_id, one.ifname}));
+      const cni::AttachmentKey key{network, one.container_id, one.ifname};
+      if (!lost.contains(key)) alive[network].named.insert(name_of(node, key));
     } else if (one.container_id.empty()) {
       alive[network].things.insert(one.what);
     }
@@ -104,7 +123,8 @@ Findings check_leftovers(const Node& node) {
                                                     : collect_with(network, removed[network]),
                    {network}});
   }
-  for (const auto& [network, all] : alive) add_unlisted(network, all, out);
+  add_without_lease(node, out);
+  for (const auto& [network, all] : alive) add_living(network, all, out);
   return out;
 }
 

@@ -86,6 +86,13 @@ void look_at_cache(Node& node) {
     node.attachments.push_back(std::move(state));
   }
   node.broken = std::move(found.broken);
+  node.unlisted = unlisted_in(seen, found.attachments);
+  std::erase_if(node.unlisted, [&](const Unlisted& one) { return !node.which.has(one.key); });
+}
+
+void look_by_plugins(Node& node, const cni::RuntimeOptions& options, Steps& steps) {
+  node.looks = looks_of(node, options, steps);
+  node.unlisted_looks = restore_leases(node.unlisted, node.networks, cni::Runtime(options), true);
 }
 
 void look_at_routes(Node& node) {
@@ -229,7 +236,7 @@ Node look_at_node(const Settings& settings, const Selection& which, const cni::E
     options.pass_stderr = false;
     options.lock_limit = std::chrono::seconds(5);
     options.known_verbs = std::make_shared<cni::KnownVerbs>();
-    read(node, Source::kPods, [&] { node.looks = looks_of(node, options, steps); });
+    read(node, Source::kPods, [&] { look_by_plugins(node, options, steps); });
     read(node, Source::kLeftovers, [&] { node.leftovers = all_leftovers(node, options); });
   }
   read(node, Source::kFirewall, [&] { node.firewall = read_firewall(); });

@@ -131,13 +131,14 @@ NetworkList list_for(const std::string& name, const std::string& cache_dir,
 
 std::vector<Repaired> looks_of(const Node& node, const RuntimeOptions& options, Steps& steps) {
   constexpr std::time_t kLongestAdd = 600;  // seconds; no runtime waits longer
+  std::set<cni::AttachmentKey> running;
+  for (const AttachmentState& one : node.attachments) {
+    if (one.is_running.value_or(false)) running.insert(one.key);
+  }
   auto all = cni::Cache(node.cache_dir).list().attachments;
   std::erase_if(all, [&](const cni::CachedAttachment& one) {
-    const bool runs = std::any_of(node.attachments.begin(), node.attachments.end(), [&](auto& it) {
-      return it.key == one.key && it.is_running.value_or(false);
-    });
-    const bool may_go_on =
-        one.result->is_null() && (runs || node.now - one.modified <= kLongestAdd);
+    const bool may_go_on = one.result->is_null() &&
+                           (running.contains(one.key) || node.now - one.modified <= kLongestAdd);
     return may_go_on || !node.which.has(one.key);
   });
   const cni::Runtime runtime(options);

@@ -21,6 +21,7 @@
 #include "cnitool/pool.h"
 #include "cnitool/repair.h"
 #include "cnitool/settings.h"
+#include "cnitool/unlisted.h"
 #include "libcni/runtime/conflist.h"
 #include "libcni/runtime/liveness.h"
 #include "netlink/route/link.h"
@@ -113,8 +114,9 @@ struct Node {
 
   std::string cache_dir;
   std::vector<AttachmentState> attachments;
-  std::vector<Repaired> looks;             ///< at these attachments, by their plugins
-  std::vector<cni::Cache::Broken> broken;  ///< in the cache
+  std::vector<Unlisted> unlisted;               ///< others that the node shows
+  std::vector<Repaired> looks, unlisted_looks;  ///< by their plugins; at the leases of unlisted
+  std::vector<cni::Cache::Broken> broken;       ///< in the cache
 
   std::vector<netlink::Link> links;
   std::vector<netlink::LinkRoute> routes;  ///< of both families
@@ -126,11 +128,9 @@ struct Node {
   bool lacks_lease_daemon = false;  ///< no process holds the lock of the daemon of dhcp
   std::vector<DeviceAgent> device_agents;
   std::vector<FileSystem> file_systems;
-  /// What the node is to its cluster; null: nobody asked.
-  std::shared_ptr<const kubernetes::Cluster> cluster;
-  std::vector<Peer> peers;  ///< nodes that this one should reach
-  /// A kernel setting; nothing where there is none of that name.
-  std::function<std::optional<std::string>(const std::string& key)> sysctl;
+  std::shared_ptr<const kubernetes::Cluster> cluster;  ///< null: nobody asked
+  std::vector<Peer> peers;                             ///< nodes that this one should reach
+  std::function<std::optional<std::string>(const std::string& key)> sysctl;  ///< empty: none
 
   bool is_of_one_pod() const { return !which.containers.empty(); }
   const cni::NetworkList* network(const std::string& name) const {

@@ -123,6 +123,11 @@ bool OwnerTag::is_tag(std::string_view text) {
          text.substr(kHash + 1, kHash).find_first_not_of(kDigits) == std::string_view::npos;
 }
 
+std::string OwnerTag::prefix_in(std::string_view text) {
+  constexpr std::size_t kPrefix = 33;
+  return is_tag(text) ? std::string(text.substr(0, kPrefix)) : std::string();
+}
+
 std::string OwnerTag::network_in(std::string_view text) {
   constexpr std::string_view kBefore = ", net: ";
   const auto begin = text.find(kBefore), end = text.find(", if: ");

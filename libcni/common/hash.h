@@ -28,6 +28,8 @@ struct OwnerTag {
   std::string prefix() const { return network_hash + '-' + instance_hash; }
   /// Whether a text has that form, for whatever attachment: not an alias that a person gave.
   static bool is_tag(std::string_view text);
+  /// The prefix() with which a text of that form begins; empty: it has another form.
+  static std::string prefix_in(std::string_view text);
   /// The network that a whole comment names; empty where it was cut off or is another's text.
   static std::string network_in(std::string_view text);
 };

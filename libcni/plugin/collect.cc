@@ -79,6 +79,7 @@ Collect::Collect(const std::string& network, std::vector<Attachment> valid, Mode
                  const std::vector<std::string>& named)
     : network_(network), valid_(std::move(valid)), mode_(mode), named_(named.begin(), named.end()) {
   for (const Attachment& one : valid_) {
+    valid_set_.insert({one, {one.container_id, ""}});
     keep_.insert(OwnerTag(network, one.container_id, one.ifname).prefix());
   }
 }
@@ -137,10 +138,7 @@ bool Collect::takes(const std::string& what, const std::string& network, const A
                     Life life) {
   if (only_looks()) find_other(network);
   const std::string &id = owner.container_id, &ifname = owner.ifname;
-  const bool is_kept = std::any_of(valid_.begin(), valid_.end(), [&](const Attachment& one) {
-    return one.container_id == id && (ifname.empty() || one.ifname == ifname);
-  });
-  if (network != network_ || is_kept) return false;
+  if (network != network_ || is_valid(owner)) return false;
   return takes_stale({what, id, ifname, OwnerTag(network, id, ifname).prefix(), life});
 }
 
@@ -171,9 +169,7 @@ bool Collect::takes_stale(Leftover one) {
 
 // A plan of changes may be made more than once.
 void Collect::add(Leftover one) {
-  if (std::find(found_.begin(), found_.end(), one) == found_.end()) {
-    found_.push_back(std::move(one));
-  }
+  if (known_.insert(one).second) found_.push_back(std::move(one));
 }
 
 }  // namespace cni

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <compare>
 #include <functional>
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
@@ -26,7 +27,7 @@ struct Leftover {
   std::string network = {};  ///< another than GC's that something belongs to
   /// Its owner is what the pod that has it says, who may name another.
   bool is_claim = false;
-  bool operator==(const Leftover&) const = default;
+  auto operator<=>(const Leftover&) const = default;
 };
 
 /// The attachment that a tag of the network names, "..., net: NETWORK, if: IFNAME, id: CONTAINER".
@@ -72,6 +73,8 @@ class Collect {
   bool only_looks() const { return mode_ == Mode::kLook; }
   bool removes_named() const { return mode_ == Mode::kRemove; }
   const std::vector<Attachment>& valid() const { return valid_; }
+  /// Whether it is valid; without ifname, whether any interface of the container is.
+  bool is_valid(const Attachment& one) const { return valid_set_.contains(one); }
   /// A removal: the tags whose owner the witness does not see. For a delegate.
   std::vector<std::string> named() const;
   const std::vector<Leftover>& found() const { return found_; }
@@ -93,10 +96,12 @@ class Collect {
   std::string network_;
   std::vector<Attachment> valid_;
   Mode mode_;
+  std::set<Attachment> valid_set_;            ///< the same, and each ID without an interface
   std::set<std::string, std::less<>> keep_;   ///< tags
   std::set<std::string, std::less<>> named_;  ///< tags
   Witness witness_;
   std::vector<Leftover> found_;
+  std::set<Leftover> known_;  ///< the same
 };
 
 }  // namespace cni

@@ -91,6 +91,16 @@ void ipam_forward(const Request& request, const std::string& type, Command comma
   if (!file.empty()) delegate_forward(delegate_of(type, file), request, command);
 }
 
+bool ipam_repair(const Request& request, const std::string& type, Repair& repair) {
+  if (type.empty()) return true;
+  const Phase phase("ipam");
+  const Delegate ipam = delegate_of(type, find_ipam(request, type));
+  if (!has_verb(ipam, request, Command::kRepair)) return true;
+  const std::size_t before = repair.found().size();
+  delegate_repair(ipam, request, Command::kRepair, repair);
+  return !repair.only_looks() || repair.found().size() == before;
+}
+
 void ipam_collect(const Request& request, const std::string& type, Collect& collect) {
   if (!collect.only_looks() && !collect.removes_named())
     return ipam_forward(request, type, Command::kGc);

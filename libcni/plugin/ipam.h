@@ -4,6 +4,7 @@
 
 #include "libcni/config/result.h"
 #include "libcni/plugin/collect.h"
+#include "libcni/plugin/repair.h"
 #include "libcni/plugin/request.h"
 
 namespace cni {
@@ -26,6 +27,11 @@ Result ipam_add(const Request& request, const std::string& type);
 /// of ADD, and with a name that no plugin can have, succeeds without it. \throws Error: the
 /// delegate's own code and text.
 void ipam_forward(const Request& request, const std::string& type, Command command);
+
+/// REPAIR of the IPAM plugin: its leases of the addresses in prevResult. Nothing where it does not
+/// have the verb. False where leases are missing, since it was only to be looked at: CHECK fails.
+/// \throws Error: the delegate's own code and text.
+bool ipam_repair(const Request& request, const std::string& type, Repair& repair);
 
 /// GC of the IPAM plugin; only to look, of one that announces that it can.
 void ipam_collect(const Request& request, const std::string& type, Collect& collect);

@@ -32,8 +32,9 @@ struct Verbs {
   void (*status)(const Request&) = nullptr;
   /// For --validate: throws what ADD would throw for its input alone, and looks at nothing else.
   void (*validate)(const Request&) = nullptr;
-  /// Restores the node's objects of an attachment to what ADD made; touches neither the pod nor
-  /// IPAM. Returns the result of ADD as it is now. Null: the plugin does not have the verb.
+  /// Restores the node's objects of an attachment to what ADD made, leases of the IPAM plugin among
+  /// them; touches nothing in the pod. Returns the result of ADD as it is now. Null: the plugin
+  /// does not have the verb.
   Result (*repair)(const Request&, Repair&) = nullptr;
   /// REPAIR where the pod or its interface does not exist: the node gets back what ADD took from
   /// it. Left out, the verb is unknown.

@@ -38,6 +38,8 @@ class Operation {
   Runtime::Removal remove(const Runtime::Dead& dead) const;
   /// Empty: another runtime's DEL ended meanwhile, and what was restored was removed again.
   std::optional<Runtime::RepairReport> repair(const CachedAttachment& cached, bool only_look) const;
+  /// Empty: the pod ended meanwhile.
+  std::optional<Runtime::RepairReport> restore(const Runtime::Shown& shown, bool only_look) const;
   Runtime::RepairReport reclaim(const CachedAttachment& cached, bool only_look) const;
   /// Empty: as repair().
   std::optional<Runtime::RepairReport> migrate(const CachedAttachment& cached, Form form,

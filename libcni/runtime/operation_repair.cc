@@ -130,6 +130,27 @@ std::optional<Report> Operation::repair(const CachedAttachment& cached, bool onl
   return report;
 }
 
+std::optional<Report> Operation::restore(const Runtime::Shown& shown, bool only_look) const {
+  const json result = to_json(shown.result, kNewest);
+  Report report;
+  try {
+    for (const PluginConf& plugin : list_.plugins) {
+      if (!caller_.has_verb(plugin, Command::kRepair)) continue;
+      const auto done = caller_.repair(plugin, {.command = Command::kRepair,
+                                                .target = &shown.target,
+                                                .prev_result = result,
+                                                .only_look = only_look});
+      for (const std::string& what : done.found) report.found.push_back({plugin.type, what});
+    }
+  } catch (const Error& e) {
+    report.error = e;
+  }
+  // Another runtime's DEL may have released them before they were written again.
+  if (only_look || report.found.empty() || shown.lives()) return report;
+  del(shown.target, std::nullopt);
+  return std::nullopt;
+}
+
 Runtime::RepairReport Operation::reclaim(const CachedAttachment& cached, bool only_look) const {
   const Target target = target_of(cached);
   const Call call{.command = Command::kReclaim, .target = &target, .only_look = only_look};

@@ -247,6 +247,18 @@ std::optional<Runtime::RepairReport> Runtime::migrate(const NetworkList& list,
                     });
 }
 
+std::optional<Runtime::RepairReport> Runtime::restore(const NetworkList& ipam, const Shown& shown,
+                                                      bool only_look) const {
+  const Target& target = shown.target;
+  return logged({options_, ipam, Command::kRepair, &target}, [&]() -> std::optional<RepairReport> {
+    require_names(ipam, target);
+    const Operation operation(options_, ipam);
+    const auto held = lock_if_possible(operation, target);
+    if (operation.cache().find(operation.key_of(target))) return std::nullopt;
+    return operation.restore(shown, only_look);
+  });
+}
+
 void Runtime::gc(const NetworkList& list, const std::vector<Attachment>& valid,
                  const std::optional<Cache::Listing>& seen) const {
   logged({options_, list, Command::kGc}, [&] {
@@ -286,12 +298,15 @@ std::vector<Runtime::Found> Runtime::leftovers(const NetworkList& list,
       }
     }
     keep_listed();  // without a lock: an ADD is in the cache before its plugins are called
+    std::set<std::string> containers, tags;
+    for (const auto& [id, ifname] : keep) {
+      containers.insert(id);
+      tags.insert(OwnerTag(list.name, id, ifname).prefix());
+    }
     std::erase_if(out, [&](const Found& found) {
       const Leftover& one = found.leftover;
-      return std::any_of(keep.begin(), keep.end(), [&](const Attachment& kept) {
-        const bool is_whole = one.ifname.empty() && one.container_id == kept.container_id;
-        return is_whole || one.tag == OwnerTag(list.name, kept.container_id, kept.ifname).prefix();
-      });
+      const bool is_whole = one.ifname.empty() && containers.contains(one.container_id);
+      return is_whole || tags.contains(one.tag);
     });
     return out;
   });

@@ -9,6 +9,7 @@
 
 #include "libcni/common/error.h"
 #include "libcni/config/json_value.h"
+#include "libcni/config/result.h"
 #include "libcni/plugin/collect.h"
 #include "libcni/plugin/repair.h"
 #include "libcni/runtime/cache.h"
@@ -120,6 +121,18 @@ class Runtime {
   /// that are not of this project, of which nothing is changed. Empty if the cache has no finished
   /// ADD.
   std::optional<RepairReport> migrate(const NetworkList& list, const Attachment& whose, Form form,
+                                      bool only_look = false) const;
+
+  /// What the node shows of an attachment that the cache does not have.
+  struct Shown {
+    Target target;
+    Result result;                ///< its interface, and the addresses of that
+    std::function<bool()> lives;  ///< asked again after leases were written
+  };
+  /// REPAIR of IPAM plugins, the plugins of that list, for such an attachment: they write its
+  /// leases again. Those without the verb are passed over. Empty if the cache has the attachment by
+  /// now, or if its pod ended meanwhile, for which they get a DEL.
+  std::optional<RepairReport> restore(const NetworkList& ipam, const Shown& shown,
                                       bool only_look = false) const;
 
   struct PluginVersions {

@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include "libcni/plugin/ipam.h"
 #include "netlink/route/neighbour.h"
 #include "plugins/bridge/check.h"
 #include "plugins/bridge/macspoof.h"
@@ -97,6 +98,7 @@ Result repair(const cni::Request& request, Repair& repair) {
     plugins::repair_masquerade(repair, conf.ip_masq_backend,
                                plugins::masquerade_of(request, own, conf.ip_masq_except));
   }
+  cni::ipam_repair(request, conf.ipam_type, repair);
   return result;
 }
 

@@ -253,7 +253,7 @@ void reclaim(const cni::Request& request, cni::Repair& repair) {
 // A removed device of this pod cannot be restored: only those of earlier pods are.
 Result repair(const cni::Request& request, cni::Repair& repair) {
   reclaim(request, repair);
-  check(request);
+  if (cni::ipam_repair(request, cni::ipam_type(request), repair)) check(request);
   return request.required_prev_result();
 }
 

@@ -8,10 +8,12 @@
 #include "libcni/common/undo.h"
 #include "libcni/config/result.h"
 #include "libcni/plugin/plugin.h"
+#include "libcni/plugin/repair.h"
 #include "libcni/plugin/request.h"
 #include "plugins/host-local/allocate.h"
 #include "plugins/host-local/conf.h"
 #include "plugins/host-local/index_update.h"
+#include "plugins/host-local/restore.h"
 #include "plugins/host-local/stale.h"
 #include "plugins/host-local/store.h"
 #include "plugins/names/state.h"
@@ -61,12 +63,6 @@ std::vector<Ip> hints_from(const cni::Request& request) {
   return out;
 }
 
-bool is_kept(const Owner& owner, const std::vector<cni::Attachment>& valid) {
-  return std::any_of(valid.begin(), valid.end(), [&owner](const cni::Attachment& one) {
-    return one.container_id == owner.id && (owner.ifname.empty() || one.ifname == owner.ifname);
-  });
-}
-
 // "ID" + CR LF, the incomplete lease of a running container, keeps its address.
 Owner keeper_of(const File& file) {
   return Owner::parse(file.content).value_or(Owner{std::string(trimmed(file.content)), {}});
@@ -108,7 +104,7 @@ void free_stale(const Store& store, const cni::Request& request, cni::Collect& c
     each(cat("free ", ip.str()), [&] {
       const auto file = store.read(ip);
       const Owner owner = file ? keeper_of(*file) : Owner();
-      if (!file || is_kept(owner, collect.valid())) return;
+      if (!file || collect.is_valid({owner.id, owner.ifname})) return;
       const auto own = OwnerIndex::of(entries, ip);
       if (is_noted_as_kept(own, *file, collect.valid())) return;
       std::set<Origin> noted;
@@ -235,10 +231,28 @@ void validate(const cni::Request& request) {
   Conf::parse_without_attachment(request, PodCidrs::kSkip);
 }
 
+// A pod CIDR that is not known yet is no fault of the attachment.
+Conf conf_for_repair(const cni::Request& request) try {
+  return Conf::parse(request, PodCidrs::kRead);
+} catch (const Error& e) {
+  if (e.code() != Code::kTryAgainLater) throw;
+  return Conf::parse(request, PodCidrs::kSkip);
+}
+
+// Writes the leases of the addresses in prevResult again.
+cni::Result repair(const cni::Request& request, cni::Repair& repair) {
+  const Conf conf = conf_for_repair(request);
+  cni::Result result = request.required_prev_result();
+  const Restoration leases(conf, request.network, owner_of(request), hints_from(request));
+  leases.refuse_taken();
+  repair.part([&] { leases.check(); }, [&] { leases.restore(); });
+  return result;
+}
+
 }  // namespace
 
 extern constinit const cni::Plugin kPlugin{.name = "host-local",
-                                           .verbs = {add, del, check, gc, status, validate},
+                                           .verbs = {add, del, check, gc, status, validate, repair},
                                            .manual = &kManual,
                                            .loading = ""};
 

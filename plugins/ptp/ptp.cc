@@ -217,6 +217,7 @@ Result repair(const cni::Request& request, cni::Repair& repair) {
     plugins::repair_masquerade(repair, conf.ip_masq_backend,
                                plugins::masquerade_of(request, own, conf.ip_masq_except));
   }
+  cni::ipam_repair(request, conf.ipam_type, repair);
   return result;
 }
 

@@ -13,7 +13,7 @@ from support import suite  # noqa: E402
 from support.cnitool import age_leases, cnitool, container_of, use  # noqa: E402
 from support.doctor import BANDWIDTH, BIN, BRIDGE, FILE, NETWORKS, PORTMAP, DoctorTest, chain, shell, write  # noqa: E402
 from support.plugin import OURS  # noqa: E402
-from support.world import MS_NOEXEC, mount, run  # noqa: E402
+from support.world import MS_NOEXEC, Pod, mount, run  # noqa: E402
 
 UPLINK = "/proc/sys/net/ipv4/conf/up0/route_localnet"
 
@@ -54,11 +54,44 @@ class Remedies(DoctorTest):
         """Without a lease host-local gives the address of a pod that lives to the next one."""
         shutil.rmtree("/var/lib/cni")
         remedy = self.assert_finds("error", "leftovers", "'net' has 2 attachments without a cache entry and a lease")
-        self.assertEqual(remedy, "restart these pods")
+        self.assertEqual(remedy, "cnitool repair net")
+        self.cured(remedy)
+        self.pods.append(Pod("new"))
+        self.add(self.pods[2], 8082)
+        self.assertEqual({len(pods) for pods in self.addresses().values()}, {1}, str(self.addresses()))
         for n, pod in enumerate(self.pods):
             self.again(pod, 8080 + n)
         self.assert_healthy()
-        self.assertEqual({len(pods) for pods in self.addresses().values()}, {1}, str(self.addresses()))
+
+    def test_the_same_where_the_alias_has_the_beginning_of_the_ID_alone(self):
+        name, pod, container = "k8s-pod-network", Pod("c"), "0123456789abcdef" * 4
+        self.pods.append(pod)
+        use(chain(BRIDGE | {"bridge": "cni2", "ipam": {"type": "host-local", "subnet": "10.2.0.0/28"}}, name=name),
+            "20.conflist")
+        self.assert_ok(cnitool("add", name, pod.path, "--container-id", container, CNI_PATH=BIN))
+        shutil.rmtree(f"{NETWORKS}/{name}")
+        shutil.rmtree("/var/lib/cni/results")
+        remedy = self.assert_finds("error", "leftovers", f"'{name}'", pod.path, "no process has it")
+        self.assertEqual(remedy, "restart this pod")
+        with subprocess.Popen(["sh", "-c", "read x", "pause", container], stdin=subprocess.PIPE) as pause:
+            self.assertEqual(self.assert_finds("error", "leftovers", f"'{name}' has 1 attachment", container[:12]),
+                             f"cnitool repair {name}")
+            shell(f"cnitool repair {name}")
+            pause.stdin.close()
+        with open(f"{NETWORKS}/{name}/10.2.0.2", encoding="utf-8", newline="") as file:
+            self.assertEqual(file.read(), f"{container}\r\neth0")
+
+    def test_a_lease_that_another_pod_has_by_now(self):
+        """Then the one without a lease is named, and the other keeps it."""
+        shutil.rmtree("/var/lib/cni")
+        late = Pod("late")
+        self.add(late, 8090)
+        _, found = self.doctor()
+        self.assertIn("restore the lease of 10.1.2.2", "\n".join(one["what"] for one in found))
+        self.assertEqual(cnitool("repair", "net", CNI_PATH=BIN).status, 1)
+        with open(f"{NETWORKS}/net/10.1.2.2", encoding="utf-8") as file:
+            self.assertIn(container_of(late.path), file.read())
+        self.assertTrue(os.path.exists(f"{NETWORKS}/net/10.1.2.3"))
 
     def test_a_cache_that_was_lost_is_as_many_attachments_as_there_are(self):
         use(chain(BRIDGE, PORTMAP, BANDWIDTH, {"type": "firewall", "backend": "nftables"}))

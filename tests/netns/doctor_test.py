@@ -625,7 +625,7 @@ class Pods(DoctorTest):
         with open(cache_file("net", container_of(self.pods[0].path)), encoding="utf-8") as file:
             address = json.load(file)["result"]["ips"][0]["address"].split("/")[0]
         os.unlink(f"{NETWORKS}/net/{address}")
-        self.cured(self.assert_finds("error", "addresses", address, "has no lease", besides=["pods"]))
+        self.cured(self.assert_finds("error", "pods", address, "has no lease"))
 
     def repaired(self, remedy):
         self.assertEqual(remedy, "cnitool repair net")
@@ -641,6 +641,20 @@ class Addresses(DoctorTest):
         reserve("10.1.2.14")
         remedy = self.assert_finds("error", "address pools", "13 of 13", besides=["leftovers"])
         self.cured(remedy)
+
+    def test_a_network_that_got_another_name(self):
+        """Its pods have leases of the earlier name: they are named, and no ADD gives their addresses away."""
+        taken = {"10.1.2.2", "10.1.2.3"}
+        use(chain(BRIDGE, name="front"))
+        remedy = self.assert_finds("warning", "addresses", "'net', which no file names", "2 attachments", "'front'")
+        self.assertIn(f'in {FILE} set "name": "net"', remedy)
+        new = self.assert_ok(cnitool("add", "front", Pod("new").path, CNI_PATH=BIN))
+        self.assertEqual(new["ips"][0]["address"], "10.1.2.4/28")
+        asked = cnitool("add", "front", Pod("asking").path, CNI_PATH=BIN, CNI_ARGS="IP=10.1.2.3")
+        self.assert_error(asked, 11, "10.1.2.3", "a pod of network 'net' on the same link has it")
+        use(chain(BRIDGE | {"bridge": "cni1", "ipMasq": False}, name="apart"), "20-apart.conflist")
+        apart = self.assert_ok(cnitool("add", "apart", Pod("apart").path, CNI_PATH=BIN))
+        self.assertIn(apart["ips"][0]["address"].split("/")[0], taken)
 
     def test_two_networks_with_one_subnet(self):
         use(chain(BRIDGE | {"bridge": "cni1", "ipMasq": False}, name="other"), "20-other.conflist")

@@ -61,23 +61,37 @@ std::optional<Link> by_result(RouteSocket& host, const cni::Request& request, co
 
 }  // namespace
 
-std::string host_veth_name(const cni::Request& request, unsigned attempt) {
-  const std::string owner = owner_of(request).prefix();
+std::string host_veth_name(const std::string& owner, unsigned attempt) {
   const std::string text = attempt == 0 ? owner : cni::cat(owner, ":", attempt);
   return cni::cat("veth", cni::sha512_hex(text, 8));
 }
 
-std::vector<Link> host_veths_of(RouteSocket& host, const cni::Request& request) {
-  const std::string owner = owner_of(request).prefix();
+std::string host_veth_name(const cni::Request& request, unsigned attempt) {
+  return host_veth_name(owner_of(request).prefix(), attempt);
+}
+
+static std::vector<Link> links_named_for(RouteSocket& host, const std::string& owner) {
   std::vector<Link> out;
   for (unsigned attempt = 0; attempt < kHostVethNames; ++attempt) {
-    auto link = host.find(host_veth_name(request, attempt));
+    auto link = host.find(host_veth_name(owner, attempt));
     if (!link) break;
-    // The alias is missing where ADD ended between making the pair and opening the port.
-    if (link->kind == "veth" && (link->alias.empty() || link->alias.starts_with(owner))) {
-      out.push_back(*std::move(link));
-    }
+    if (link->kind == "veth") out.push_back(*std::move(link));
   }
+  return out;
+}
+
+std::vector<Link> host_veths_of(RouteSocket& host, const std::string& owner) {
+  auto out = links_named_for(host, owner);
+  std::erase_if(out, [&](const Link& link) { return !link.alias.starts_with(owner); });
+  return out;
+}
+
+std::vector<Link> host_veths_of(RouteSocket& host, const cni::Request& request) {
+  const std::string owner = owner_of(request).prefix();
+  auto out = links_named_for(host, owner);
+  // The alias is missing where ADD ended between making the pair and opening the port.
+  std::erase_if(
+      out, [&](const Link& link) { return !link.alias.empty() && !link.alias.starts_with(owner); });
   return out;
 }
 

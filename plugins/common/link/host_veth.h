@@ -17,12 +17,15 @@ namespace plugins {
 /// Names that ADD tries one after the other where the first ones are taken.
 inline constexpr unsigned kHostVethNames = 5;
 
-/// The name of the attachment's host veth, from the hash of its owner. attempt: below
-/// kHostVethNames.
+/// The name of the attachment's host veth, from the hash of its owner, OwnerTag::prefix(). attempt:
+/// below kHostVethNames.
+std::string host_veth_name(const std::string& owner, unsigned attempt = 0);
 std::string host_veth_name(const cni::Request& request, unsigned attempt = 0);
 
-/// The veths on the host with a derived name of the attachment and its alias, or none yet as after
-/// half an ADD. Wherever the other end is now. Usually one.
+/// The veths on the host with a derived name of the owner and its alias. Wherever the other end is.
+std::vector<netlink::Link> host_veths_of(netlink::RouteSocket& host, const std::string& owner);
+
+/// The same, and those that have no alias yet, as after half an ADD. Usually one.
 std::vector<netlink::Link> host_veths_of(netlink::RouteSocket& host, const cni::Request& request);
 
 /// The host veth whose other end is `inside` of pod_ns. Nothing where the other end of `inside` is

@@ -332,9 +332,11 @@ void require_pod_link_support(const cni::Request& request, std::string_view kind
   cni::ipam_forward(request, ipam_type, cni::Command::kStatus);
 }
 
-cni::Result repair_pod_link(const cni::Request& request, void (*check)(const cni::Request&)) {
-  check(request);
-  return request.required_prev_result();
+cni::Result repair_pod_link(const cni::Request& request, cni::Repair& repair,
+                            void (*check)(const cni::Request&)) {
+  cni::Result result = request.required_prev_result();
+  if (cni::ipam_repair(request, cni::ipam_type(request), repair)) check(request);
+  return result;
 }
 
 void restart_hint(const cni::Error& e) { throw cni::Error(e.code(), e.what(), "restart the pod"); }

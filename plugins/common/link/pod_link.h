@@ -75,9 +75,11 @@ void require_pod_link_support(const cni::Request& request, std::string_view kind
 
 /// REPAIR: throws what is wrong with the container interface, which only a new pod mends.
 [[noreturn]] void restart_hint(const cni::Error& e);
-/// REPAIR: such an interface has nothing on the node that could be missing; what CHECK finds can
-/// only be mended by a new pod. Returns the result. \throws what check throws.
-cni::Result repair_pod_link(const cni::Request& request, void (*check)(const cni::Request&));
+/// REPAIR: such an interface has nothing on the node that could be missing but the leases of its
+/// addresses; what CHECK finds can only be mended by a new pod. Returns the result. \throws what
+/// check throws.
+cni::Result repair_pod_link(const cni::Request& request, cni::Repair& repair,
+                            void (*check)(const cni::Request&));
 
 /// The plugin with the verbs that all of these have alike: DEL, GC, REPAIR and --validate.
 /// kKind: as netlink shows the link; kParse: reads the config as ADD does.
@@ -89,8 +91,8 @@ constexpr cni::Plugin pod_link_plugin(cni::Plugin own) {
     collect_pod_links(request, kKind, collect);
   };
   own.verbs.validate = [](const cni::Request& request) { kParse(request); };
-  own.verbs.repair = [](const cni::Request& request, cni::Repair&) {
-    return repair_pod_link(request, kCheck);
+  own.verbs.repair = [](const cni::Request& request, cni::Repair& repair) {
+    return repair_pod_link(request, repair, kCheck);
   };
   return own;
 }
