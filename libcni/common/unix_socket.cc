@@ -1,6 +1,7 @@
 #include "libcni/common/unix_socket.h"
 
 #include <poll.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -41,6 +42,33 @@ netlink::Fd connect_to(const std::string& path, std::chrono::steady_clock::time_
     errno = error;
   }
   return fd;
+}
+
+bool has_listener(const std::string& path) {
+  const netlink::Fd fd = connect_to(path, std::chrono::steady_clock::now());
+  return fd || (errno != ECONNREFUSED && errno != ENOENT && errno != ENOTDIR);
+}
+
+// The mode of the file is that of the descriptor (unix_bind_bsd() in net/unix/af_unix.c): there is
+// no moment in which others can connect, and no umask, which all threads share.
+netlink::Fd listen_at(const std::string& path) {
+  const sockaddr_un address = socket_address(path);
+  netlink::Fd out(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  const bool listens =
+      out && ::fchmod(out.get(), 0600) == 0 &&
+      ::bind(out.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0 &&
+      ::listen(out.get(), SOMAXCONN) == 0;
+  if (!listens) throw netlink::Error(cat("listen on '", path, "'"), errno);
+  return out;
+}
+
+ino_t inode_at(const std::string& path) noexcept {
+  struct stat info {};
+  return ::lstat(path.c_str(), &info) == 0 ? info.st_ino : 0;
+}
+
+bool is_lost_socket(const std::string& path, ino_t inode) {
+  return inode_at(path) != inode && !has_listener(path);
 }
 
 ucred peer_of(int fd) {

@@ -59,14 +59,12 @@ int run_daemon(const Flags& flags) {
   raise_file_limit();
   const netlink::Fd lock =
       lock_for_daemon(flags.host_prefix + flags.state_dir, "keep the leases in");
-  const std::string path = flags.host_prefix + flags.socket_path;
-  Listener listener = open_listener(path);
+  Listener listener = open_listener(flags.host_prefix + flags.socket_path);
   write_pid(flags.pid_file);
-  Daemon daemon(flags, std::move(listener.fd));
+  Daemon daemon(flags, std::move(listener));
   notify("READY=1");
   daemon.run();
   notify("STOPPING=1");
-  if (listener.is_ours) ::unlink(path.c_str());
   if (!flags.pid_file.empty()) ::unlink(flags.pid_file.c_str());
   return 0;
 }

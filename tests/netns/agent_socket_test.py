@@ -3,6 +3,7 @@
 
 import json
 import os
+import shutil
 import socket
 import sys
 import time
@@ -154,6 +155,22 @@ class Hostile(suite.NodeTest):
         self.assertIsNotNone(second.status())
         second.stop()
         self.assertFalse(os.path.exists(SOCKET))
+
+    def test_a_socket_that_somebody_removes_is_made_again(self):
+        shutil.rmtree(os.path.dirname(SOCKET))
+        self.assertTrue(wait_for(lambda: self.by.status() is not None, 10), self.by.log)
+        self.assertEqual(os.stat(SOCKET).st_mode & 0o777, 0o600)
+        self.assertTrue(any("because the socket was removed" in line["what"] for line in self.by.lines()))
+        self.by.stop()
+        self.assertFalse(os.path.exists(SOCKET))
+
+    def test_where_it_cannot_be_made_again_the_agent_ends(self):
+        """As in a container, whose mount is that of the folder that was removed."""
+        shutil.rmtree(os.path.dirname(SOCKET))
+        with open(os.path.dirname(SOCKET), "w", encoding="ascii"):
+            pass
+        self.assertEqual(self.by.process.wait(10), 1)
+        self.assertIn("nobody reaches the socket", self.by.log)
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 """The daemon of dhcp and its socket: one daemon alone, calls that end in time, clients that do not hang up."""
 
 import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -85,6 +86,29 @@ class One(Node):
             pid = f": process {os.getpid()}" if backlog else ""
             self.assert_refused(self.other(), f"listen on '/run/cni/dhcp.sock': another daemon serves this socket{pid}\n")
             self.assertEqual(os.stat(dhcp.SOCKET).st_ino, inode)
+
+
+class Removed(Node):
+    """Somebody removes the socket beneath the daemon, as by `rm -r /run/cni`."""
+
+    def test_the_socket_is_made_again(self):
+        daemon = self.daemon()
+        os.unlink(dhcp.SOCKET)
+        self.assertTrue(wait_for(lambda: daemon.leases(check=False) is not None, 10), daemon.log)
+        shutil.rmtree("/run/cni")
+        self.assertTrue(wait_for(lambda: daemon.leases(check=False) is not None, 10), daemon.log)
+        self.assertEqual(os.stat(dhcp.SOCKET).st_mode & 0o777, 0o600)
+        self.assert_ok(cni("dhcp", "STATUS", dhcp.config()))
+        self.assertEqual(daemon.stop(), 0, daemon.log)
+        self.assertFalse(os.path.exists(dhcp.SOCKET))
+
+    def test_where_it_cannot_be_made_again_the_daemon_ends(self):
+        daemon = self.daemon("-statedir", "/run/states")
+        shutil.rmtree("/run/cni")
+        with open("/run/cni", "w", encoding="ascii"):
+            pass
+        self.assertEqual(daemon.process.wait(10), 1, daemon.log)
+        self.assertIn("'/run/cni/dhcp.sock' was removed", daemon.log)
 
 
 class Stuck(Node):

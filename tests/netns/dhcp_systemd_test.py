@@ -120,6 +120,16 @@ class Systemd(suite.NodeTest):
             process.kill()
             process.wait()
 
+    def test_a_passed_socket_whose_file_was_removed_is_made_again(self):
+        for _ in range(2):  # systemd goes on to pass the one that nobody reaches
+            process = self.service("-socketpath", "/run/other.sock")
+            self.assert_ready()
+            if os.path.exists("/run/cni/dhcp.sock"):
+                shutil.rmtree("/run/cni")
+            self.assertTrue(wait_for(lambda: cni("dhcp", "STATUS", dhcp.config()).ok, 10))
+            self.end(process)
+            self.assertFalse(os.path.exists("/run/cni/dhcp.sock"))
+
     def test_what_is_no_socket_to_listen_on_ends_the_daemon_with_a_reason(self):
         other = socket.socket(socket.AF_UNIX)
         self.addCleanup(other.close)

@@ -1,11 +1,8 @@
 #include "plugins/dhcp/daemon/daemon.h"
 
 #include <sys/inotify.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
-#include <filesystem>
 #include <nlohmann/json.hpp>
 #include <utility>
 
@@ -19,8 +16,6 @@ namespace {
 using cni::cat;
 using cni::Request;
 using nlohmann::ordered_json;
-
-constexpr Time kLookAround = std::chrono::seconds(30);
 
 // The daemon parses the request itself, because the plugin may be the reference plugins'.
 Request request_of(const Call& call, const char* command) {
@@ -95,25 +90,29 @@ std::string leases_json(const std::vector<const Attachment*>& attachments, Time 
 
 }  // namespace
 
-Daemon::Daemon(const Flags& flags, netlink::Fd listener)
+Daemon::Daemon(const Flags& flags, Listener listener)
     : flags_(flags),
       states_(StateDir::create(flags.host_prefix + flags.state_dir)),
       removals_(::inotify_init1(IN_CLOEXEC | IN_NONBLOCK)),
+      listener_(std::move(listener)),
       server_(
-          loop_, std::move(listener), [this](const Asked& asked) { on_call(asked); },
+          loop_, std::move(listener_.fd), [this](const Asked& asked) { on_call(asked); },
           [this](std::uint64_t connection) { on_close(connection); }) {
   if (removals_) loop_.watch(removals_.get(), [this] { hear_of_removals(); });
   take_over();
   look_around();
+  keep_socket();
 }
 
 Daemon::~Daemon() {
+  listener_.remove();
   for (auto& [file, entry] : entries_) forget(entry);
 }
 
 void Daemon::run() {
   loop_.run([](const std::exception& e) { cni::note(cat("dhcp: ", e.what())); });
   keep_folder();
+  if (failure_) std::rethrow_exception(failure_);
 }
 
 void Daemon::take_over() {
@@ -346,50 +345,9 @@ void Daemon::forget(Entry& entry) noexcept {
   }
 }
 
-// An operator may remove or move the directory beneath the daemon, as by `rm -r /run/cni`: every
-// ADD would fail, and another process would not know the leases of pods that live.
-void Daemon::keep_folder() {
-  cni::noting_failure("dhcp", [this] {
-    if (!states_.is_removed()) return;
-    cni::note(
-        cat("dhcp: '", states_.path(), "' was removed: it is created again, with all leases"));
-    states_ = StateDir::create(states_.path());
-    for (const auto& [file, entry] : entries_) {
-      if (entry.waiting.empty()) states_.put(entry.attachment->state());
-    }
-  });
-}
-
 void Daemon::save(const State& state) {
   keep_folder();
   states_.put(state);
-}
-
-// Removals are not always reported: a namespace may be no file in a directory (/proc/PID/ns/net),
-// or inotify may not be available.
-void Daemon::look_around() {
-  for (auto& [file, entry] : entries_) {
-    if (!entry.attachment->has_lost_namespace()) continue;
-    loop_.at(EventLoop::now(), entry.attachment.get(), [this, name = file] {
-      cni::note(cat(entries_.at(name).attachment->state().name(), ": its namespace was removed"));
-      end(name);
-    });
-  }
-  keep_folder();
-  loop_.at(EventLoop::now() + kLookAround, this, [this] { look_around(); });
-}
-
-void Daemon::watch_directory_of(const std::string& netns) {
-  const std::string directory = std::filesystem::path(netns).parent_path();
-  if (!removals_ || directory.starts_with("/proc/")) return;
-  const int number = ::inotify_add_watch(removals_.get(), directory.c_str(),
-                                         IN_DELETE | IN_MOVED_FROM | IN_ONLYDIR);
-  if (number < 0) cni::note(cat("dhcp: watch '", directory, "': ", netlink::errno_text(errno)));
-}
-
-void Daemon::hear_of_removals() {
-  alignas(inotify_event) char buffer[8192];  // what was removed, a look at all says as well
-  if (::read(removals_.get(), buffer, sizeof buffer) > 0) look_around();
 }
 
 }  // namespace dhcp

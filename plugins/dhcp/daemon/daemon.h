@@ -1,5 +1,6 @@
 #pragma once
 
+#include <exception>
 #include <map>
 #include <memory>
 #include <string>
@@ -16,12 +17,13 @@ namespace dhcp {
 class Daemon {
  public:
   /// Takes over the leases of the state files. \throws netlink::Error; cni::Error.
-  Daemon(const Flags& flags, netlink::Fd listener);
+  Daemon(const Flags& flags, Listener listener);
   ~Daemon();
   Daemon(const Daemon&) = delete;
   Daemon& operator=(const Daemon&) = delete;
 
-  /// Until SIGINT or SIGTERM. Leases stay: another process takes them over.
+  /// Until SIGINT or SIGTERM. Leases stay: another process takes them over. \throws cni::Error,
+  /// netlink::Error where its socket was removed and cannot be made again: nobody reaches it.
   void run();
 
  private:
@@ -50,6 +52,7 @@ class Daemon {
   void take_over();
   void look_around();
   void keep_folder();
+  void keep_socket();
   void save(const State& state);
   void watch_directory_of(const std::string& netns);
   void hear_of_removals();
@@ -59,6 +62,8 @@ class Daemon {
   StateDir states_;
   std::map<std::string, Entry> entries_;  ///< by StateOwner::file_name()
   netlink::Fd removals_;                  ///< inotify(7)
+  Listener listener_;                     ///< without its descriptor, which the server has
+  std::exception_ptr failure_;            ///< the reason to end
   Server server_;
 };
 

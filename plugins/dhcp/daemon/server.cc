@@ -73,29 +73,39 @@ void remove_stale(const std::string& path, const sockaddr_un& address) {
   ::unlink(path.c_str());
 }
 
-Fd bind_listener(const std::string& path) {
-  const sockaddr_un address = cni::socket_address(path);
-  remove_stale(path, address);
-  Fd out(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-  const mode_t old = ::umask(0177);
-  const bool bound =
-      out && ::bind(out.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0;
-  const int error = errno;
-  ::umask(old);
-  if (!bound) throw netlink::Error(cat("listen on '", path, "'"), error);
-  if (::listen(out.get(), SOMAXCONN) != 0)
-    throw netlink::Error(cat("listen on '", path, "'"), errno);
-  return out;
+// Empty for an abstract socket.
+std::string path_of(const Fd& listener) {
+  sockaddr_un address{};
+  socklen_t size = sizeof address - 1;  // the path may fill its place
+  if (::getsockname(listener.get(), reinterpret_cast<sockaddr*>(&address), &size) != 0) return {};
+  return address.sun_path;
 }
 
 }  // namespace
 
+bool Listener::is_lost() const { return !path.empty() && cni::is_lost_socket(path, inode); }
+
+void Listener::remove() const noexcept {
+  if (is_ours && cni::inode_at(path) == inode) ::unlink(path.c_str());
+}
+
 Listener open_listener(const std::string& path) {
   Fd passed = passed_listener();
-  if (passed) return {.fd = std::move(passed)};
-  cni::socket_address(path);  // before a file is made
+  if (!passed) return listen_on(path);
+  const std::string at = path_of(passed);
+  return {.fd = std::move(passed), .path = at, .inode = cni::inode_at(at)};
+}
+
+Listener listen_on(const std::string& path) {
+  const sockaddr_un address = cni::socket_address(path);  // before a file is made
   Fd lock = lock_for_daemon(path, "listen on");
-  return {.fd = bind_listener(path), .lock = std::move(lock), .is_ours = true};
+  remove_stale(path, address);
+  Fd fd = cni::listen_at(path);
+  return {.fd = std::move(fd),
+          .path = path,
+          .inode = cni::inode_at(path),
+          .lock = std::move(lock),
+          .is_ours = true};
 }
 
 struct Server::Connection {
@@ -121,6 +131,13 @@ Server::~Server() {
   loop_.at(kNever, &listener_, {});
   loop_.forget(listener_.get());
   while (!connections_.empty()) close(connections_.begin()->first, false);
+}
+
+void Server::replace_listener(Fd listener) {
+  loop_.at(kNever, &listener_, {});
+  loop_.forget(listener_.get());
+  listener_ = std::move(listener);
+  loop_.watch(listener_.get(), [this] { accept(); });
 }
 
 // Many at once: a plugin does not wait long for the welcome.

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <sys/types.h>
+
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -15,14 +17,22 @@ namespace dhcp {
 /// The socket that the daemon listens on.
 struct Listener {
   netlink::Fd fd;
+  std::string path = {};  ///< empty: unknown
+  ino_t inode = 0;        ///< of the file
   netlink::Fd lock = {};  ///< of a socket that is ours
   bool is_ours = false;   ///< else systemd made it, which goes on to listen when the daemon ends
+
+  /// Whether its file was removed beneath the daemon.
+  bool is_lost() const;
+  /// Removes the file of one that is ours.
+  void remove() const noexcept;
 };
 
-/// The one that systemd passed (sd_listen_fds(3)), else a new one at path, mode 0600, whose
-/// directory is made. A socket file that nobody listens on is replaced, under a lock. \throws
-/// cni::Error if another daemon serves the socket; netlink::Error.
+/// The one that systemd passed (sd_listen_fds(3)), else listen_on().
 Listener open_listener(const std::string& path);
+/// A new one at path, mode 0600, whose directory is made. A socket file that nobody listens on is
+/// replaced, under a lock. \throws cni::Error if another daemon serves the socket; netlink::Error.
+Listener listen_on(const std::string& path);
 
 /// A call of a connection, for the answer.
 struct Asked {
@@ -41,6 +51,9 @@ class Server {
   ~Server();
   Server(const Server&) = delete;
   Server& operator=(const Server&) = delete;
+
+  /// Accepts from this one from now on; connections stay.
+  void replace_listener(netlink::Fd listener);
 
   /// To a connection that was closed meanwhile they do nothing.
   void answer(const Asked& asked, const cni::Result& result);

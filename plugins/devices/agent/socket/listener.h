@@ -19,6 +19,9 @@ class SocketListener {
   SocketListener(const SocketListener&) = delete;
   SocketListener& operator=(const SocketListener&) = delete;
 
+  /// Whether nobody reaches it: its file was removed, as by `rm -r /run/cni`, and no other instance
+  /// has the path.
+  bool is_lost() const;
   int fd() const { return fd_.get(); }
   /// The next connection, if its process is root's or of this user; none: nobody waits, or another
   /// user's, which is closed. errno is EMFILE or the like where descriptors are missing.

@@ -8,11 +8,14 @@
 #include <atomic>
 #include <cerrno>
 #include <chrono>
+#include <cstdlib>
 #include <map>
+#include <memory>
 #include <string_view>
 #include <thread>
 
 #include "libcni/common/error.h"
+#include "plugins/devices/agent/log.h"
 #include "plugins/devices/agent/socket/answers.h"
 #include "plugins/devices/agent/socket/listener.h"
 
@@ -26,8 +29,9 @@ using std::chrono::milliseconds;
 
 constexpr std::size_t kMaxConnections = 64;  // others wait in the backlog
 constexpr std::chrono::seconds kLimit{
-    5};                              // for the question to arrive, and for the answer to leave
-constexpr milliseconds kPause{100};  // after accept(2) found no free descriptor
+    5};                                // for the question to arrive, and for the answer to leave
+constexpr milliseconds kPause{100};    // after accept(2) found no free descriptor
+constexpr milliseconds kCheck{3'000};  // of the socket's file
 
 }  // namespace
 
@@ -92,16 +96,18 @@ void SocketClient::send() {
 }
 
 struct SocketServer::State {
-  SocketListener listener;
+  const std::string path;
+  std::unique_ptr<SocketListener> listener = std::make_unique<SocketListener>(path);
   Answers answers;
   Fd wake{::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)};
   std::atomic<bool> stopping = false;
   std::map<std::uint64_t, SocketClient> connections = {};
   std::uint64_t next = 0;
   Steady::time_point accepts_from = {};
+  Steady::time_point next_check = Steady::now() + kCheck;
   std::thread thread = {};
 
-  State(const std::string& path, Handler handler) : listener(path), answers(std::move(handler)) {
+  State(const std::string& at, Handler handler) : path(at), answers(std::move(handler)) {
     if (!wake) throw netlink::Error("eventfd", errno);
     thread = std::thread([this] { run(); });
   }
@@ -114,6 +120,7 @@ struct SocketServer::State {
   void run();
   int timeout() const;
   void accept();
+  void keep_listener() noexcept;
   void pass_answers();
   void receive(std::uint64_t number, SocketClient& one);
   void serve(std::uint64_t number, SocketClient& one, short events);
@@ -125,7 +132,7 @@ void SocketServer::State::run() {
     const bool accepts = connections.size() < kMaxConnections && Steady::now() >= accepts_from;
     std::vector<pollfd> wanted = {{wake.get(), POLLIN, 0},
                                   {answers.fd(), POLLIN, 0},
-                                  {accepts ? listener.fd() : -1, POLLIN, 0}};
+                                  {accepts ? listener->fd() : -1, POLLIN, 0}};
     std::vector<std::uint64_t> numbers;
     for (const auto& [number, one] : connections) {
       wanted.push_back({one.fd.get(), one.events(), 0});
@@ -140,22 +147,35 @@ void SocketServer::State::run() {
     if (wanted[1].revents != 0) pass_answers();
     if (wanted[2].revents != 0) accept();
     end_late_ones();
+    keep_listener();
   }
 }
 
+// Nobody reaches this process without the socket. It is made again; where that fails, as in a
+// container whose mount is that of the removed folder, the next process is started with another.
+void SocketServer::State::keep_listener() noexcept try {
+  if (Steady::now() < next_check) return;
+  next_check = Steady::now() + kCheck;
+  if (!listener->is_lost()) return;
+  log(Level::kWarning, cat("listen on '", path, "' again, because the socket was removed"));
+  listener = std::make_unique<SocketListener>(path);
+} catch (const std::exception& e) {
+  log(Level::kError, "end, because nobody reaches the socket", {.error = e.what()});
+  std::_Exit(EXIT_FAILURE);
+}
+
 int SocketServer::State::timeout() const {
-  auto next_end = Steady::time_point::max();
+  auto next_end = next_check;
   for (const auto& [number, one] : connections) {
     if (one.has_deadline()) next_end = std::min(next_end, one.end);
   }
   if (Steady::now() < accepts_from) next_end = std::min(next_end, accepts_from);
-  if (next_end == Steady::time_point::max()) return -1;
   const auto left = std::chrono::ceil<milliseconds>(next_end - Steady::now()).count();
   return static_cast<int>(std::max<long>(left, 0));
 }
 
 void SocketServer::State::accept() {
-  Fd fd = listener.accept();
+  Fd fd = listener->accept();
   if (!fd) {
     const bool is_short = errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM;
     if (is_short) accepts_from = Steady::now() + kPause;
