@@ -3,6 +3,8 @@
 
 import fcntl
 import os
+import signal
+import subprocess
 import sys
 import time
 
@@ -15,10 +17,25 @@ from support.world import run, set_up, wait_for  # noqa: E402
 IDS = [f"uplink:macvlan:{n}" for n in range(1, 5)]
 PLUGINS, REGISTRY = f"{kubelet.DIR}/device-plugins", f"{kubelet.DIR}/plugins_registry"
 
+#: How often an agent is replaced or disturbed; scripts/test --full: 20.
+UPDATES = int(os.environ.get("PATCHBAY_UPDATES", "3"))
+WHOLE = UPDATES > 3
+EACH = [(f"{way}, kubelet with {clients} of a resource", (registry, clients.split()[0]))
+        for way, registry in (("a call", False), ("a socket that it finds", True)) for clients in ("one client", "many clients")]
+
 
 def sockets(folder):
     """The agents' sockets in a folder."""
     return sorted(name for name in os.listdir(folder) if name.startswith("patchbay-")) if os.path.isdir(folder) else []
+
+
+def served(by):
+    """How many sockets for the kubelet an agent has made."""
+    return sum(line["what"].startswith("serve '") for line in by.lines())
+
+
+def status(by):
+    return subprocess.run([agent.PROGRAM, "status", "--socket", by.socket], capture_output=True, text=True, check=False, timeout=30)
 
 
 class Node(suite.NodeTest):
@@ -113,6 +130,51 @@ class Registration(Node):
         self.assertTrue(wait_for(lambda: any(line["what"] == "register again" for line in by.lines()), 20), by.log)
         of.ask("mute", mute=False)
         self.assert_listed(of, seconds=60, by=by)
+        self.assertLessEqual(served(by), 4, by.log)
+
+    def test_the_status_says_whether_the_kubelet_reads_the_devices(self):
+        by = self.agent()
+        asked = status(by)
+        self.assertEqual(asked.returncode, 1)
+        self.assertEqual(asked.stdout, f"{RESOURCE}: 4 devices, 4 healthy, not read by the kubelet\n")
+        self.assertIn(f"the kubelet does not read the list of '{RESOURCE}'", asked.stderr)
+        of = self.kubelet()
+        self.assert_listed(of, by=by)
+        self.assertTrue(wait_for(lambda: status(by).returncode == 0), by.log)
+        self.assertEqual(status(by).stdout, f"{RESOURCE}: 4 devices, 4 healthy\n")
+        of.kill()
+        self.assertTrue(wait_for(lambda: status(by).returncode == 1), by.log)
+
+    @suite.cases([("a call", False), ("a socket that it finds", True)])
+    def while_the_kubelet_is_away_nothing_is_registered_by(self, registry):
+        """Its socket stays, and nobody listens on it."""
+        of = self.kubelet(registry=registry)
+        by = self.agent()
+        self.assert_listed(of, by=by)
+        of.kill()
+        self.assertTrue(wait_for(lambda: not by.status()[0]["read"]), by.log)
+        time.sleep(15 if WHOLE else 0.5)
+        self.assertEqual(served(by), 1, by.log)
+        of.start()
+        self.assert_listed(of, by=by)
+        self.assertEqual(of.resource(RESOURCE)["registrations"], 1)
+        self.assertLessEqual(served(by), 2, by.log)
+
+    @suite.cases([("a call", False), ("a socket that it finds", True)])
+    def after_an_update_while_the_kubelet_was_stopped_it_learns_of_devices_by(self, registry):
+        """Its socket accepts connections meanwhile."""
+        of = self.kubelet(registry=registry)
+        old = self.agent()
+        self.assert_listed(of, by=old)
+        of.signal(signal.SIGSTOP)
+        new = self.agent(folder="/run/new")
+        old.stop()
+        time.sleep(15 if WHOLE else 0.5)
+        of.signal(signal.SIGCONT)
+        self.assert_listed(of, by=new)
+        time.sleep(1)
+        self.assertLessEqual(of.resource(RESOURCE)["registrations"], 4)
+        self.assert_listed(of, by=new)
 
     def test_a_kubelet_that_does_not_answer_holds_up_no_end(self):
         self.kubelet(registry=False, register_delay=60)
@@ -212,24 +274,72 @@ class Allocation(Node):
 
 @suite.spread
 class TwoAgents(Node):
-    """As during an upgrade; each with its socket for plugins, because the later one takes that over."""
+    """As during an upgrade."""
 
-    @suite.cases([("a call", False), ("a socket that it finds", True)])
-    def neither_removes_the_others_socket_if_the_kubelet_learns_by(self, registry):
-        of = self.kubelet(registry=registry)
-        folder = REGISTRY if registry else PLUGINS
-        old = self.agent()
-        self.assert_listed(of, by=old)
-        new = self.agent(folder="/run/new", socket="/run/new/devices.sock")
-        self.assertTrue(wait_for(lambda: len(sockets(folder)) == 2, 10), new.log)
-        self.assertTrue(settle(lambda: of.resource(RESOURCE)["registrations"] >= 2), new.log)
-        begun = of.resource(RESOURCE)["registrations"]
-        self.assertEqual(old.stop(), 0, old.log)
-        self.assertTrue(wait_for(lambda: len(sockets(folder)) == 1, 10))
-        # A kubelet with one client for a resource has lost it now.
-        self.assertTrue(wait_for(lambda: of.resource(RESOURCE)["registrations"] > begun, 20), new.log)
-        self.assert_listed(of, by=new)
-        self.assertEqual(len(of.allocate(RESOURCE, IDS[:1])), 1)
+    def other(self, number):
+        return self.agent(folder=f"/run/agent{number}")
+
+    def registered(self, of, count, *agents):
+        """After as many registrations, no more of them, the kubelet has the devices, and the agent that is left says so."""
+        logs = "\n\n".join(one.log for one in agents)
+        self.assertTrue(wait_for(lambda: of.resource(RESOURCE).get("registrations") == count, 20), f"{of.ask('state')}, not {count}\n{logs}")
+        self.assert_listed(of, by=agents[-1])
+        self.assertTrue(wait_for(lambda: agents[-1].status()[0].get("read", True)), agents[-1].log)
+
+    def assert_steady(self, of, count):
+        time.sleep(1)
+        state = of.resource(RESOURCE)
+        self.assertEqual(state["registrations"], count)
+        # 10 s is the agent's patience with a kubelet that does not read.
+        self.assertLess(state["longest"], 1 if WHOLE else 5)
+
+    @suite.cases(EACH)
+    def each_update_costs_two_registrations_by(self, row):
+        """That of the new agent, and one more after the end of the old one."""
+        registry, clients = row
+        of = self.kubelet(registry=registry, clients=clients)
+        old, count = self.agent(), 1
+        self.registered(of, count, old)
+        for number in range(UPDATES):
+            new = self.other(number)
+            self.registered(of, count + 1, old, new)
+            self.assertEqual(old.stop(), 0, old.log)
+            count += 2
+            self.registered(of, count, old, new)
+            self.assertEqual(len(sockets(PLUGINS) + sockets(REGISTRY)), 1, "sockets are left over")
+            self.assertEqual(len(of.allocate(RESOURCE, IDS[:1])), 1)
+            old = new
+        self.assert_steady(of, count)
+
+    @suite.cases([(f"{how}, by {name}", (how, *row)) for how in ("ends", "is killed") for name, row in EACH
+                  if WHOLE or row[1] == "one"])
+    def an_agent_that_stays_registers_once_if_the_other(self, row):
+        how, registry, clients = row
+        of = self.kubelet(registry=registry, clients=clients)
+        by, count = self.agent(), 1
+        self.registered(of, count, by)
+        for number in range(UPDATES if WHOLE else 1):
+            other = self.other(number)
+            self.registered(of, count + 1, by, other)
+            other.kill() if how == "is killed" else other.stop()
+            count += 2
+            self.assertTrue(wait_for(lambda count=count: of.resource(RESOURCE)["registrations"] == count, 20), by.log)
+            self.assert_listed(of, by=by)
+            self.assertEqual(len(sockets(PLUGINS) + sockets(REGISTRY)), 1, "sockets are left over")
+        self.assert_steady(of, count)
+
+    def test_two_that_live_leave_each_other_alone(self):
+        of = self.kubelet()
+        one = self.agent()
+        self.registered(of, 1, one)
+        other = self.other(1)
+        self.registered(of, 2, one, other)
+        other_name = of.resource(RESOURCE)["socket"]
+        os.unlink(f"{REGISTRY}/{other_name}")  # it registers again, and has no socket for a moment
+        self.assertTrue(wait_for(lambda: of.resource(RESOURCE)["registrations"] >= 3, 10), other.log)
+        self.assert_listed(of, by=other)
+        before = of.resource(RESOURCE)["registrations"]
+        self.assert_steady(of, before)
 
     def test_an_end_removes_own_sockets_alone(self):
         of = self.kubelet()

@@ -32,7 +32,10 @@ class Refused(Exception):
 
 
 class Kubelet:
-    """The process. call_back: "before" or "after" the answer to Register. registry: whether it has plugins_registry."""
+    """The process. call_back: "before" or "after" the answer to Register. registry: whether it has plugins_registry.
+
+    clients: "one" for a resource, as in kubelets up to 1.3x, where the end of any stream of the resource, or the removal of
+    any socket, drops the client that came last; or "many"."""
 
     def __init__(self, folder=DIR, *, registry=True, **options):
         self.folder, self.options = folder, options
@@ -49,6 +52,9 @@ class Kubelet:
     @property
     def pids(self):
         return {self.process.pid}
+
+    def signal(self, number):
+        self.process.send_signal(number)
 
     def kill(self):
         self.process.kill()
@@ -75,7 +81,8 @@ class Kubelet:
         return answer["result"]
 
     def resource(self, name):
-        """{devices: {id: health}, numa: {id: [nodes]}, open, way, socket, lists, registrations} of a resource; {} of none."""
+        """{devices: {id: health}, numa: {id: [nodes]}, open, way, socket, lists, registrations, longest} of a resource; {} of
+        none. longest: seconds without devices at a stretch, since the first list or "forget"."""
         return self.ask("state").get(name, {})
 
     def devices(self, name):
@@ -218,12 +225,12 @@ def decode(message, data):
 class Server:
     """What the process has. Imports gRPC when it is made, because Debian's Python alone has it."""
 
-    def __init__(self, folder, call_back="before", register_delay=0, mute=False):
+    def __init__(self, folder, call_back="before", register_delay=0, mute=False, clients="one"):
         import grpc  # noqa: PLC0415
         from concurrent import futures  # noqa: PLC0415
         self.grpc, self.folder, self.call_back = grpc, folder, call_back
-        self.register_delay, self.mute = register_delay, mute
-        self.resources, self.clients, self.seen = {}, {}, set()
+        self.register_delay, self.mute, self.has_one_client = register_delay, mute, clients == "one"
+        self.resources, self.clients, self.seen, self.by_socket = {}, {}, set(), {}
         self.lock = threading.RLock()
         self.pods, self.rules = {}, {"padding": 0, "refuse": 0, "get": "on", "delay": 0, "rate": None, "times": 1}
         self.calls = {"List": 0, "Get": 0, "refused": 0}
@@ -270,11 +277,21 @@ class Server:
     def watch(self):
         while True:
             names = set(os.listdir(f"{self.folder}/plugins_registry"))
+            for name in self.seen - names:
+                self.deregister(name)
             for name in names - self.seen:
                 if not name.startswith(".") and not self.mute:
                     threading.Thread(target=self.found, args=(f"{self.folder}/plugins_registry/{name}",), daemon=True).start()
             self.seen = names
             time.sleep(0.1)
+
+    def deregister(self, name):
+        """As the handler of device plugins does it for a socket that was removed."""
+        with self.lock:
+            resource = self.by_socket.pop(name, None)
+            client = self.clients.get(resource)
+            if client and (self.has_one_client or os.path.basename(client[2]) == name):
+                self.drop(resource)
 
     def found(self, path):
         channel = self.grpc.insecure_channel(f"unix:{path}")
@@ -289,6 +306,7 @@ class Server:
                                    response_deserializer=lambda data: decode("PluginInfo", data))(b"", timeout=1)
         good = info["type"] == "DevicePlugin" and info["supported_versions"] == ["v1beta1"]
         if good:
+            self.by_socket[os.path.basename(info["endpoint"])] = info["name"]
             self.connect(info["name"], info["endpoint"], "found")
         status = encode("RegistrationStatus", {"plugin_registered": good, "error": "" if good else "what is this"})
         channel.unary_unary("/pluginregistration.Registration/NotifyRegistrationStatus")(status, timeout=5)
@@ -306,8 +324,10 @@ class Server:
         assert options in (None, said), (options, said)
         stream = self.method(channel, "ListAndWatch")({})
         with self.lock:
-            state = self.resources.setdefault(name, {"lists": 0, "registrations": 0})
-            state |= {"open": True, "way": way, "socket": os.path.basename(path), "options": said, "devices": {}, "numa": {}}
+            state = self.resources.setdefault(name, {"lists": 0, "registrations": 0, "longest": 0, "empty": None})
+            if not state.get("open"):  # else it has those of the earlier client until the first list
+                state |= {"devices": {}, "numa": {}}
+            state |= {"open": True, "way": way, "socket": os.path.basename(path), "options": said}
             state["registrations"] += 1
             self.clients[name] = (channel, stream, path)
         threading.Thread(target=self.read, args=(name, stream), daemon=True).start()
@@ -317,16 +337,32 @@ class Server:
         try:
             for answer in stream:
                 with self.lock:
-                    if self.clients[name][1] is stream:
+                    if name in self.clients and self.clients[name][1] is stream:
                         state["devices"] = {device["id"]: device["health"] for device in answer["devices"]}
+                        self.note_empty(state)
                         state["numa"] = {device["id"]: [node["id"] for node in device["topology"]["nodes"]]
                                          for device in answer["devices"] if device["topology"]}
                     state["lists"] += 1
         except self.grpc.RpcError:
             pass
         with self.lock:
-            if self.clients[name][1] is stream:
-                state["open"] = False
+            client = self.clients.get(name)
+            if client and (self.has_one_client or client[1] is stream):
+                self.drop(name)
+
+    def drop(self, name):
+        self.clients.pop(name)[1].cancel()
+        state = self.resources[name]
+        state |= {"open": False, "devices": {}}
+        self.note_empty(state)
+
+    @staticmethod
+    def note_empty(state):
+        """How long the resource has no devices, and had none at the longest."""
+        now = time.monotonic()
+        if state["empty"] is not None:
+            state["longest"] = max(state["longest"], now - state["empty"])
+        state["empty"] = None if state["devices"] else state["empty"] or now
 
     # PodResources.
     def admit(self, context, what):
@@ -371,7 +407,11 @@ class Server:
         do = command.pop("do")
         with self.lock:
             if do == "state":
+                for state in self.resources.values():
+                    self.note_empty(state)
                 return self.resources
+            if do == "forget":
+                self.resources[command["resource"]]["longest"] = 0
             if do == "own":
                 pod = command["pod"]
                 self.pods[(pod["namespace"], pod["name"])] = pod
@@ -409,6 +449,8 @@ class Server:
                 answer = {"result": self.do(json.loads(line))}
             except self.grpc.RpcError as error:
                 answer = {"code": error.code().name, "text": error.details()}
+            except KeyError as error:
+                answer = {"code": "UNAVAILABLE", "text": f"no client of {error}"}
             print(json.dumps(answer), flush=True)
 
 

@@ -58,6 +58,14 @@ std::vector<Count> Core::counts() const {
   return state_->counts;
 }
 
+void Core::note_read(const std::string& resource, bool is_read) {
+  const auto pool = state_->pool_of(resource);
+  if (!pool) return;
+  const std::lock_guard lock(state_->mutex);
+  if (std::exchange(state_->counts[*pool].is_read, is_read) == is_read) return;
+  state_->write_metrics_file();
+}
+
 Handout Core::allocate(const std::string& resource, const std::vector<std::string>& ids) {
   State& state = *state_;
   const auto pool = state.pool_of(resource);

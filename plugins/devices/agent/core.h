@@ -42,6 +42,7 @@ struct Count {
   std::string resource;
   std::size_t devices = 0, healthy = 0, allocated = 0;
   std::uint64_t allocations = 0, failures = 0;  ///< since the start: devices, requests
+  bool is_read = false;                         ///< by the kubelet, which allocates none else
 };
 
 /// Paths of the node; tests have others.
@@ -68,6 +69,8 @@ class Core {
   /// All devices of a resource, sorted by id; none for an unknown resource.
   std::vector<Offer> offers(const std::string& resource) const;
   std::vector<Count> counts() const;
+  /// Whether the kubelet reads the devices of a resource.
+  void note_read(const std::string& resource, bool is_read);
 
   /// Promises the devices to the pod that is being admitted: entries in the ledger, on disk when
   /// this returns. The same devices may be promised again: the kubelet decides when a pod ends.

@@ -113,14 +113,15 @@ Json list_of(const Pools& pools, const Places& places) {
   return out;
 }
 
-std::string status_of(const std::string& socket) {
+AgentStatus status_of(const std::string& socket) {
   const auto answer = answer_in(
       exchange(socket, line_of(Question{.verb = Verb::kStatus}), std::chrono::seconds(5)));
   if (answer.error) throw cni::Error(*answer.error);
-  std::string out;
+  AgentStatus out;
   for (const ResourceState& one : answer.resources) {
-    out += cat(one.name, ": ", one.devices, one.devices == 1 ? " device, " : " devices, ",
-               one.healthy, " healthy\n");
+    out.text += cat(one.name, ": ", one.devices, one.devices == 1 ? " device, " : " devices, ",
+                    one.healthy, " healthy", one.is_read ? "" : ", not read by the kubelet", "\n");
+    if (!one.is_read) out.unread.push_back(one.name);
   }
   return out;
 }

@@ -2,6 +2,7 @@
 
 #include <nlohmann/json_fwd.hpp>
 #include <string>
+#include <vector>
 
 #include "plugins/devices/agent/core.h"
 #include "plugins/devices/agent/pools/pools.h"
@@ -17,8 +18,12 @@ nlohmann::ordered_json list_of(const Pools& pools, const Places& places);
 /// The list for persons: a line each.
 std::string table_of(const nlohmann::ordered_json& list);
 
-/// The resources of the agent that serves the socket: "vendor.example/nic: 8 devices, 7 healthy", a
-/// line each. \throws netlink::Error where none answers within 5 s.
-std::string status_of(const std::string& socket);
+/// The state of the agent that serves the socket.
+struct AgentStatus {
+  std::string text;                 ///< "vendor.example/nic: 8 devices, 7 healthy", a line each
+  std::vector<std::string> unread;  ///< resources whose list the kubelet does not read
+};
+/// \throws netlink::Error where none answers within 5 s.
+AgentStatus status_of(const std::string& socket);
 
 }  // namespace devices

@@ -58,6 +58,16 @@ int list(const Options& options) {
   return 0;
 }
 
+int status(const Options& options) {
+  const devices::AgentStatus found = devices::status_of(options.socket);
+  std::cout << found.text << std::flush;
+  for (const std::string& resource : found.unread) {
+    std::cerr << "patchbay-agent: the kubelet does not read the list of '" << resource
+              << "': no pod gets its devices. Is the kubelet running? Its log says more\n";
+  }
+  return found.unread.empty() ? 0 : 1;
+}
+
 // Why it cannot start is a line of its log, too.
 int serve(const Options& options) try {
   devices::serve(Pools::load(options.config), options);
@@ -83,7 +93,7 @@ int run(const Options& options) {
   } else if (options.list) {
     return list(options);
   } else if (options.status) {
-    std::cout << devices::status_of(options.socket);
+    return status(options);
   } else {
     return serve(options);
   }

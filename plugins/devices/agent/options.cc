@@ -33,7 +33,9 @@ void define(CLI::App& app, Options& options) {
   list->fallthrough();
   list->add_flag("--json", options.list_json, "as JSON");
   list->callback([&options] { options.list = true; });
-  app.add_subcommand("status", "ask the running agent for its resources: exit status 1 without it")
+  app.add_subcommand("status",
+                     "ask the running agent for its resources: exit status 1 without it, or if the "
+                     "kubelet does not read them")
       ->fallthrough()
       ->callback([&options] { options.status = true; });
 }

@@ -117,7 +117,10 @@ std::string line_of(Verb verb, const Answer& answer) {
   if (verb == Verb::kClaim) return dump({{"devices", answer.devices}});
   json resources = json::array();
   for (const ResourceState& one : answer.resources) {
-    resources.push_back({{"name", one.name}, {"devices", one.devices}, {"healthy", one.healthy}});
+    resources.push_back({{"name", one.name},
+                         {"devices", one.devices},
+                         {"healthy", one.healthy},
+                         {"read", one.is_read}});
   }
   return dump({{"resources", resources}});
 }
@@ -153,6 +156,7 @@ Answer answer_in(std::string_view line) {
     into.name = text_at(one, "name");
     one.into("devices", into.devices, 0, INT32_MAX);
     one.into("healthy", into.healthy, 0, INT32_MAX);
+    one.into("read", into.is_read);
   }
   return out;
 }

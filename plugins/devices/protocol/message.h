@@ -18,7 +18,7 @@
 ///     {"devices":["0000:03:00.1"]}
 ///     {"error":{"code":11,"msg":"…","details":"…"}}
 ///     {"version":1,"do":"status"}
-///     {"resources":[{"name":"vendor.example/nic","devices":8,"healthy":8}]}
+///     {"resources":[{"name":"vendor.example/nic","devices":8,"healthy":8,"read":true}]}
 namespace devices {
 
 inline constexpr int kProtocolVersion = 1;
@@ -37,6 +37,7 @@ struct Question {
 struct ResourceState {
   std::string name;
   std::int64_t devices = 0, healthy = 0;
+  bool is_read = true;  ///< by the kubelet; an earlier agent does not say it
   bool operator==(const ResourceState&) const = default;
 };
 

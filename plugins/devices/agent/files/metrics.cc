@@ -25,6 +25,8 @@ constexpr Metric kMetrics[] = {
      [](const Count& of) -> std::uint64_t { return of.devices; }},
     {"patchbay_agent_devices_healthy", "gauge", "Of these, healthy ones.",
      [](const Count& of) -> std::uint64_t { return of.healthy; }},
+    {"patchbay_agent_list_read", "gauge", "Whether the kubelet reads the list of devices: 1 or 0.",
+     [](const Count& of) -> std::uint64_t { return of.is_read ? 1 : 0; }},
     {"patchbay_agent_devices_allocated", "gauge", "Of these, devices of pods.",
      [](const Count& of) -> std::uint64_t { return of.allocated; }},
     {"patchbay_agent_allocations_total", "counter", "Devices that were allocated.",

@@ -4,9 +4,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cctype>
-#include <cerrno>
-#include <chrono>
 #include <ctime>
 #include <memory>
 #include <random>
@@ -26,12 +25,24 @@ namespace {
 using cni::cat;
 using grpc::Status;
 
+constexpr char kDigits[] = "0123456789abcdef";
+constexpr std::size_t kInstance = 6;  // digits in the name of a socket
+
 // Random: two agents may have one PID, in PID namespaces of their own.
 std::string random_digits() {
   std::random_device source;
-  constexpr char kDigits[] = "0123456789abcdef";
   std::string out;
-  for (int n = 0; n < 8; ++n) out += kDigits[source() % 16];
+  for (std::size_t n = 0; n < kInstance; ++n) out += kDigits[source() % 16];
+  return out;
+}
+
+// A kubelet looks at a name once: each socket has another.
+std::string next_number() {
+  static std::atomic<unsigned> last = 0;
+  std::string out;
+  for (unsigned rest = ++last; rest != 0 || out.size() < 2; rest /= 16) {
+    out.insert(out.begin(), kDigits[rest % 16]);
+  }
   return out;
 }
 
@@ -43,12 +54,6 @@ void set_limits(grpc::ServerBuilder& builder) {
   builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, kMaxCallsOfConnection);
   builder.AddChannelArgument(GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS, count_of(kMaxHandshake));
   builder.AddChannelArgument(GRPC_ARG_MAX_CONNECTION_IDLE_MS, count_of(kMaxIdle));
-}
-
-// A listener whose backlog is full is one.
-bool has_listener(const std::string& path) {
-  const netlink::Fd fd = cni::connect_to(path, std::chrono::steady_clock::now());
-  return fd || errno != ECONNREFUSED;
 }
 
 }  // namespace
@@ -102,7 +107,8 @@ struct Endpoint::Services {
 };
 
 Endpoint::Endpoint(const Resource& resource, const std::string& folder)
-    : name_(cat(prefix(resource.name), random_digits(), ".sock")), path_(cat(folder, "/", name_)) {
+    : name_(cat(prefix(resource.name), own_instance(), next_number(), ".sock")),
+      path_(cat(folder, "/", name_)) {
   cni::socket_address(path_);  // before gRPC refuses it without a reason
   if (!cni::Dir::exists(folder)) {
     throw cni::Error(cni::Code::kTryAgainLater,
@@ -150,15 +156,23 @@ std::string Endpoint::prefix(const std::string& resource) {
   return cat("patchbay-", shown, "-", cni::sha512_hex(resource, 8), "-");
 }
 
-void Endpoint::remove_stale(const std::string& folder, const std::string& resource) {
-  constexpr std::time_t kYoung = 60;
-  const std::string begin = prefix(resource);
+std::string Endpoint::instance_of(const std::string& name, const std::string& prefix) {
+  return name.starts_with(prefix) ? name.substr(prefix.size(), kInstance) : std::string();
+}
+
+const std::string& Endpoint::own_instance() {
+  static const std::string digits = random_digits();
+  return digits;
+}
+
+void Endpoint::remove_stale(const std::string& folder, const std::string& begin,
+                            std::chrono::seconds age) {
   for (const std::string& name : cni::names_in(folder)) {
     const std::string path = cat(folder, "/", name);
     struct stat found {};
-    if (name.compare(0, begin.size(), begin) != 0 || ::lstat(path.c_str(), &found) != 0) continue;
-    if (!S_ISSOCK(found.st_mode) || std::time(nullptr) - found.st_mtime < kYoung) continue;
-    if (!has_listener(path)) ::unlink(path.c_str());
+    if (!name.starts_with(begin) || ::lstat(path.c_str(), &found) != 0) continue;
+    if (!S_ISSOCK(found.st_mode) || std::time(nullptr) - found.st_mtime < age.count()) continue;
+    if (!cni::has_listener(path)) ::unlink(path.c_str());
   }
 }
 

@@ -2,6 +2,7 @@
 
 #include <sys/types.h>
 
+#include <chrono>
 #include <memory>
 #include <string>
 
@@ -14,8 +15,8 @@ namespace devices {
 /// with it, unless another has its name.
 class Endpoint {
  public:
-  /// Listens on a new socket in the folder, whose name no other process has. \throws cni::Error,
-  /// netlink::Error.
+  /// Listens on a new socket in the folder, whose name no other process has, nor this one had.
+  /// \throws cni::Error, netlink::Error.
   Endpoint(const Resource& resource, const std::string& folder);
   ~Endpoint();
   Endpoint(const Endpoint&) = delete;
@@ -30,9 +31,15 @@ class Endpoint {
 
   /// What the names of all sockets of a resource begin with, whichever process has them.
   static std::string prefix(const std::string& resource);
-  /// Removes the sockets of these resources in a folder on which nobody listens, such as those of a
-  /// process that was killed. Young ones are left: another process may be about to listen.
-  static void remove_stale(const std::string& folder, const std::string& resource);
+  /// Which process made the socket of that name, as all sockets of one process have it; empty for a
+  /// name without the prefix.
+  static std::string instance_of(const std::string& name, const std::string& prefix);
+  /// The same of this process.
+  static const std::string& own_instance();
+  /// Removes the sockets in a folder whose names begin so and on which nobody listens, such as
+  /// those of a process that was killed. Younger ones are left: a process may be about to listen.
+  static void remove_stale(const std::string& folder, const std::string& begin,
+                           std::chrono::seconds age);
 
  private:
   class Registration;

@@ -39,6 +39,10 @@ class Feed::Stream final : public grpc::ServerWriteReactor<List> {
   }
   void write() { StartWrite(sent_.get()); }
 
+  /// Under the lock, before begin_end(): it is the client that ends it.
+  void note_drop() {
+    if (!ending_) feed_.last_drop_ = Clock::now();
+  }
   /// Under the lock. True: finish() has to follow, without it.
   bool begin_end() {
     if (std::exchange(ending_, true)) return false;
@@ -52,6 +56,7 @@ class Feed::Stream final : public grpc::ServerWriteReactor<List> {
     {
       const std::lock_guard hold(feed_.mutex_);
       writing_ = false;
+      if (!ok) note_drop();
       end = !ok || ending_;
       ending_ = end;
       more = begin_write();
@@ -64,20 +69,21 @@ class Feed::Stream final : public grpc::ServerWriteReactor<List> {
     bool end = false;
     {
       const std::lock_guard hold(feed_.mutex_);
+      note_drop();
       end = begin_end();
     }
     if (end) finish();
   }
 
   void OnDone() override {
-    std::function<void()> ended;
+    std::function<void()> changed;
     {
       const std::lock_guard hold(feed_.mutex_);
       feed_.streams_.erase(this);
       feed_.last_end_ = Clock::now();
-      ended = feed_.ended_;
+      changed = feed_.changed_;
     }
-    if (ended) ended();
+    if (changed) changed();
     delete this;
   }
 
@@ -123,6 +129,7 @@ void Feed::publish(const std::vector<Offer>& offers) {
 
 grpc::ServerWriteReactor<Feed::List>* Feed::open(const void* server) {
   Stream* stream = nullptr;
+  std::function<void()> changed;
   {
     const std::lock_guard hold(mutex_);
     if (streams_.size() >= kMaxStreams) {
@@ -132,8 +139,10 @@ grpc::ServerWriteReactor<Feed::List>* Feed::open(const void* server) {
     stream = new Stream(*this, server);
     streams_.insert(stream);
     stream->begin_write();
+    changed = changed_;
   }
   stream->write();
+  if (changed) changed();
   return stream;
 }
 
@@ -147,14 +156,19 @@ Feed::Clock::time_point Feed::last_end() const {
   return last_end_;
 }
 
+Feed::Clock::time_point Feed::last_drop() const {
+  const std::lock_guard hold(mutex_);
+  return last_drop_;
+}
+
 bool Feed::has(const std::string& id) const {
   const std::lock_guard hold(mutex_);
   return ids_.count(id) > 0;
 }
 
-void Feed::on_end(std::function<void()> ended) {
+void Feed::on_change(std::function<void()> changed) {
   const std::lock_guard hold(mutex_);
-  ended_ = std::move(ended);
+  changed_ = std::move(changed);
 }
 
 void Feed::end(const void* server) {

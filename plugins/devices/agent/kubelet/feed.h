@@ -29,13 +29,15 @@ class Feed {
   void publish(const std::vector<Offer>& offers);
   /// A new stream, which deletes itself. Beyond kMaxStreams it ends at once.
   grpc::ServerWriteReactor<List>* open(const void* server);
-  /// Calls back, from any thread, when a stream has ended.
-  void on_end(std::function<void()> ended);
+  /// Calls back, from any thread, when a stream has begun or ended.
+  void on_change(std::function<void()> changed);
   /// Ends the streams that this server has opened.
   void end(const void* server);
-  /// How many streams a client reads, and when the last of others ended (the epoch: none did).
+  /// How many streams a client reads.
   std::size_t size() const;
+  /// When the last of others ended, and when a client ended one last (the epoch: none did).
   Clock::time_point last_end() const;
+  Clock::time_point last_drop() const;
   /// Whether the device exists, to refuse a request before it changes anything.
   bool has(const std::string& id) const;
 
@@ -50,8 +52,8 @@ class Feed {
   std::shared_ptr<const List> list_ = std::make_shared<List>();
   std::set<std::string> ids_;
   std::set<Stream*> streams_;
-  Clock::time_point last_end_{};
-  std::function<void()> ended_;
+  Clock::time_point last_end_{}, last_drop_{};
+  std::function<void()> changed_;
 };
 
 }  // namespace devices

@@ -7,7 +7,6 @@
 
 #include <array>
 #include <cerrno>
-#include <cstring>
 #include <utility>
 
 #include "netlink/types/error.h"
@@ -21,14 +20,14 @@ FolderWatch::FolderWatch(std::vector<std::string> folders)
   if (!wake_) throw netlink::Error("make an eventfd", errno);
 }
 
-std::vector<std::string> FolderWatch::wait(std::chrono::milliseconds most) {
+void FolderWatch::wait(std::chrono::milliseconds most) {
   if (add_watches()) most = std::chrono::milliseconds(0);
   std::array<pollfd, 2> fds{
       {{wake_.get(), POLLIN, 0}, {inotify_.get(), POLLIN, 0}}};  // -1 is passed over
   ::poll(fds.data(), fds.size(), static_cast<int>(most.count()));
   std::uint64_t count = 0;
   [[maybe_unused]] const auto got = ::read(wake_.get(), &count, sizeof count);
-  return removed();
+  drain();
 }
 
 // Each time: it costs nothing for a folder that is watched, and finds one that was made anew.
@@ -44,24 +43,12 @@ bool FolderWatch::add_watches() {
   return out;
 }
 
-std::vector<std::string> FolderWatch::removed() {
-  std::vector<std::string> out;
-  alignas(inotify_event) std::array<char, 4096> buffer{};
+void FolderWatch::drain() {
+  std::array<char, 4096> buffer{};
   // A bound: another process may create and remove names without end.
   for (int n = 0; n < 64 && inotify_; ++n) {
-    const ssize_t got = ::read(inotify_.get(), buffer.data(), buffer.size());
-    if (got <= 0) break;
-    for (std::size_t at = 0; at + sizeof(inotify_event) <= static_cast<std::size_t>(got);) {
-      inotify_event event{};
-      std::memcpy(&event, buffer.data() + at, sizeof event);
-      const char* const name = buffer.data() + at + sizeof event;
-      if ((event.mask & IN_DELETE) != 0 && event.len > 0) {
-        out.emplace_back(name, ::strnlen(name, event.len));
-      }
-      at += sizeof event + event.len;
-    }
+    if (::read(inotify_.get(), buffer.data(), buffer.size()) <= 0) return;
   }
-  return out;
 }
 
 void FolderWatch::wake() const noexcept {

@@ -15,15 +15,15 @@ class FolderWatch {
  public:
   explicit FolderWatch(std::vector<std::string> folders);
 
-  /// Returns the names that were removed: after the first change, the time, or wake(); at once
-  /// where a folder was not watched yet, because a change may have been missed.
-  std::vector<std::string> wait(std::chrono::milliseconds most);
+  /// Returns after the first change, the time, or wake(); at once where a folder was not watched
+  /// yet, because a change may have been missed.
+  void wait(std::chrono::milliseconds most);
   /// From any thread.
   void wake() const noexcept;
 
  private:
   bool add_watches();
-  std::vector<std::string> removed();
+  void drain();
 
   std::vector<std::string> folders_;
   netlink::Fd inotify_, wake_;

@@ -7,6 +7,7 @@
 #include <chrono>
 
 #include "libcni/common/error.h"
+#include "libcni/common/unix_socket.h"
 #include "plugins/devices/agent/kubelet/clean.h"
 #include "plugins/devices/agent/kubelet/limits.h"
 
@@ -38,6 +39,8 @@ std::optional<KubeletSocket::Stamp> KubeletSocket::stamp() const {
   if (::stat(path_.c_str(), &found) != 0 || !S_ISSOCK(found.st_mode)) return {};
   return Stamp{found.st_ino, found.st_ctim.tv_sec * kSecond + found.st_ctim.tv_nsec};
 }
+
+bool KubeletSocket::has_listener() const { return cni::has_listener(path_); }
 
 void KubeletSocket::register_plugin(const std::string& resource, const std::string& socket_name) {
   v1beta1::RegisterRequest request;

@@ -26,6 +26,8 @@ class KubeletSocket {
     bool operator==(const Stamp&) const = default;
   };
   std::optional<Stamp> stamp() const;
+  /// Whether a kubelet listens on it: the file of one that was killed stays.
+  bool has_listener() const;
 
   /// Registers a resource by the name of its socket in the same folder. The kubelet calls back
   /// before it answers or after. \throws cni::Error(kTryAgainLater) with its text.

@@ -1,10 +1,12 @@
 #include "plugins/devices/agent/kubelet/registrar.h"
 
 #include <algorithm>
+#include <cstdint>
 #include <utility>
 
 #include "libcni/common/dir.h"
 #include "libcni/common/error.h"
+#include "plugins/devices/agent/kubelet/instances.h"
 #include "plugins/devices/agent/log.h"
 
 namespace devices {
@@ -18,10 +20,12 @@ using std::chrono::seconds;
 constexpr milliseconds kPoll{5'000};        // a change that inotify did not report
 constexpr milliseconds kQuietPoll{30'000};  // while the kubelet reads all lists
 constexpr milliseconds kBetween{100};       // two passes: someone may make names without an end
+constexpr milliseconds kUpgradePoll{300};   // another instance may be killed
 // How long the kubelet has to read a list before it is registered again. A kubelet looks for
 // sockets each second.
 constexpr seconds kPatience{10};
 constexpr seconds kMostPatience{300};
+constexpr seconds kYoung{60};  // a socket on which a process may be about to listen
 constexpr seconds kFirstDelay{1};
 constexpr seconds kMostDelay{30};
 
@@ -32,14 +36,39 @@ Duration doubled(Duration value, Duration most) {
 
 }  // namespace
 
+// Registrations after a disturbance, so that two instances, or a kubelet that ends each stream,
+// cause no storm of them.
+class Registrar::Budget {
+ public:
+  using Clock = Feed::Clock;
+  bool take(Clock::time_point now) {
+    const auto gained = (now - filled_) / kRefill;
+    left_ = std::min<std::int64_t>(kMost, left_ + gained);
+    filled_ += gained * kRefill;
+    if (left_ == 0) return false;
+    --left_;
+    return true;
+  }
+
+ private:
+  static constexpr std::int64_t kMost = 20;
+  static constexpr seconds kRefill{5};
+  std::int64_t left_ = kMost;
+  Clock::time_point filled_ = Clock::now();
+};
+
 // A resource, as it is registered.
 struct Registrar::Face {
   const Resource& resource;
-  Way way;
+  Instances others;
+  Way way = Way::kFound;
   std::unique_ptr<Endpoint> endpoint = {};
   std::unique_ptr<Endpoint> former = {};  // serves calls that are under way
   Clock::time_point former_until = {};
-  Clock::time_point since = {};                     // the registration
+  Clock::time_point since = {};  // the registration began
+  Clock::time_point until = {};  // it ended
+  Budget budget = {};
+  bool is_read = false;                             // as the last pass found it
   seconds patience = kPatience;                     // with it
   Clock::time_point next_call = {};                 // of Register
   seconds delay = kFirstDelay;                      // after a failure
@@ -53,11 +82,13 @@ Registrar::Registrar(Folders folders, const std::vector<const Resource*>& resour
       watch_({folders_.plugins, folders_.registry}) {
   for (const Resource* const resource : resources) {
     for (const std::string& folder : {folders_.plugins, folders_.registry}) {
-      Endpoint::remove_stale(folder, resource->name);
+      Endpoint::remove_stale(folder, Endpoint::prefix(resource->name), kYoung);
     }
-    faces_.push_back(std::make_unique<Face>(Face{.resource = *resource, .way = Way::kFound}));
+    faces_.push_back(std::make_unique<Face>(
+        Face{.resource = *resource,
+             .others = Instances({folders_.plugins, folders_.registry}, resource->name)}));
   }
-  for (const auto& face : faces_) face->resource.feed.on_end([this] { watch_.wake(); });
+  for (const auto& face : faces_) face->resource.feed.on_change([this] { watch_.wake(); });
   thread_ = std::thread([this] { run(); });
 }
 
@@ -70,48 +101,51 @@ Registrar::~Registrar() {
     face->former.reset();
     face->endpoint.reset();
   }
-  for (const auto& face : faces_) face->resource.feed.on_end({});
+  for (const auto& face : faces_) face->resource.feed.on_change({});
 }
 
 void Registrar::run() {
-  std::vector<std::string> removed;
   while (!stopping_) {
-    const auto next = pass(removed);
+    const auto next = pass();
     std::this_thread::sleep_for(kBetween);
-    removed = watch_.wait(next);
+    watch_.wait(next);
   }
 }
 
 // Returns when to look again, if nothing happens.
-milliseconds Registrar::pass(const std::vector<std::string>& removed) {
+milliseconds Registrar::pass() {
+  find_kubelet();
+  bool all_read = true;
+  bool has_others = false;
+  for (const auto& face : faces_) {
+    if (stopping_) break;
+    attend(*face);
+    all_read = all_read && face->resource.feed.size() > 0;
+    has_others = has_others || face->others.any();
+  }
+  if (has_others) return kUpgradePoll;
+  return all_read ? kQuietPoll : stamp_ ? milliseconds(kFirstDelay) : kPoll;
+}
+
+void Registrar::find_kubelet() {
   if (const auto stamp = kubelet_.stamp(); stamp != stamp_) {
     stamp_ = stamp;
     stamp_since_ = Clock::now();
     for (const auto& face : faces_) {
       face->next_call = {};
       face->delay = kFirstDelay;
+      face->patience = kPatience;
     }
   }
-  bool all_read = true;
-  for (const auto& face : faces_) {
-    // Kubelets that keep one client for a resource drop this one's when another instance of the
-    // agent ends.
-    const std::string begin = Endpoint::prefix(face->resource.name);
-    for (const std::string& name : removed) {
-      const bool ours = face->endpoint && face->endpoint->name() == name;
-      if (!ours && name.compare(0, begin.size(), begin) == 0) retire(*face);
-    }
-    if (stopping_) break;
-    attend(*face);
-    all_read = all_read && face->resource.feed.size() > 0;
-  }
-  return all_read ? kQuietPoll : stamp_ ? milliseconds(kFirstDelay) : kPoll;
+  const auto is_read = [](const auto& face) { return face->resource.feed.size() > 0; };
+  kubelet_listens_ = stamp_ && (std::ranges::all_of(faces_, is_read) || kubelet_.has_listener());
 }
 
 void Registrar::attend(Face& face) {
   const auto now = Clock::now();
   if (face.former && now > face.former_until) face.former.reset();
-  if (face.resource.feed.size() > 0) {
+  report(face);
+  if (face.is_read) {
     face.patience = kPatience;
     face.delay = kFirstDelay;
   }
@@ -120,7 +154,12 @@ void Registrar::attend(Face& face) {
     retire(face);
   }
   if (face.endpoint && !face.endpoint->is_in_place()) retire(face);
-  if (starves(face, now)) change_way(face, now);
+  face.others.look(now);
+  if (was_dropped(face)) {
+    renew(face, now);
+  } else if (starves(face, now)) {
+    change_way(face, now);
+  }
   try {
     if (!face.endpoint) listen(face);
     if (face.way == Way::kCall) call(face);
@@ -129,13 +168,43 @@ void Registrar::attend(Face& face) {
   }
 }
 
+// For `status` and the metrics: without the kubelet's reading pods get no device.
+void Registrar::report(Face& face) const {
+  const bool is_read = face.resource.feed.size() > 0;
+  face.resource.core.note_read(face.resource.name, is_read);
+  if (is_read == std::exchange(face.is_read, is_read)) return;
+  log(is_read ? Level::kInfo : Level::kWarning,
+      is_read ? "the kubelet reads the list of devices"
+              : "the kubelet does not read the list of devices any more",
+      {.resource = face.resource.name});
+}
+
 bool Registrar::has_registry() const { return cni::Dir::exists(folders_.registry); }
+
+// Kubelets that keep one client for a resource drop the one of this instance when another one ends;
+// the stream of this one may stay open for all that. A kubelet that has started since registers
+// anew by itself.
+bool Registrar::was_dropped(const Face& face) const {
+  if (!face.endpoint || !kubelet_listens_) return false;
+  if (face.others.last_end() >= face.since) return true;
+  const auto drop = face.resource.feed.last_drop();
+  return face.resource.feed.size() == 0 && drop >= face.since && drop >= stamp_since_;
+}
 
 // Whether the kubelet has had time to read the list, and does not.
 bool Registrar::starves(const Face& face, Clock::time_point now) const {
-  if (!face.endpoint || !stamp_ || face.resource.feed.size() > 0) return false;
+  if (!face.endpoint || !kubelet_listens_ || face.resource.feed.size() > 0) return false;
   if (face.way == Way::kCall && face.called != stamp_) return false;  // not registered yet
-  return now - std::max({face.since, face.resource.feed.last_end(), stamp_since_}) > face.patience;
+  return now - std::max({face.until, face.resource.feed.last_end(), stamp_since_}) > face.patience;
+}
+
+void Registrar::renew(Face& face, Clock::time_point now) const {
+  if (!face.budget.take(now)) return;
+  face.next_call = {};
+  retire(face);
+  log(Level::kInfo, "register again",
+      {.resource = face.resource.name,
+       .error = "another instance ended, or the kubelet has ended the stream"});
 }
 
 // Its streams end before the next registration: a kubelet may take the end of any stream of the
@@ -151,7 +220,7 @@ void Registrar::retire(Face& face) const {
 // A new socket, because the kubelet looks at a name once.
 void Registrar::change_way(Face& face, Clock::time_point now) const {
   face.patience = doubled(face.patience, kMostPatience);
-  face.since = now;
+  face.since = face.until = now;
   retire(face);
   face.way = face.way == Way::kCall && has_registry() ? Way::kFound : Way::kCall;
   log(Level::kWarning, "register again",
@@ -161,14 +230,16 @@ void Registrar::change_way(Face& face, Clock::time_point now) const {
 void Registrar::listen(Face& face) const {
   face.called.reset();
   if (face.way == Way::kCall && !stamp_) return;  // it would remove the socket when it starts
+  face.since = Clock::now();
   face.endpoint = std::make_unique<Endpoint>(
       face.resource, face.way == Way::kFound ? folders_.registry : folders_.plugins);
-  face.since = Clock::now();
+  face.until = Clock::now();
   log(Level::kInfo, cat("serve '", face.endpoint->path(), "'"), {.resource = face.resource.name});
 }
 
 void Registrar::call(Face& face) {
   if (!face.endpoint || !stamp_ || face.called == stamp_ || Clock::now() < face.next_call) return;
+  face.since = Clock::now();
   try {
     kubelet_.register_plugin(face.resource.name, face.endpoint->name());
   } catch (const std::exception&) {
@@ -177,7 +248,7 @@ void Registrar::call(Face& face) {
     throw;
   }
   face.called = stamp_;
-  face.since = Clock::now();
+  face.until = Clock::now();
   face.failure.clear();
   log(Level::kInfo, "registered by a call", {.resource = face.resource.name});
 }

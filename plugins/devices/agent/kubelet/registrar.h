@@ -24,9 +24,10 @@ struct Folders {
   std::string registry;  ///< plugins_registry, which may not exist
 };
 
-/// Keeps each resource registered: while the kubelet does not read its list, by one way and then
-/// the other, ever more seldom. In a thread of its own, because a call of Register waits for the
-/// kubelet, which calls back meanwhile.
+/// Keeps each resource registered: once more when the kubelet has ended its stream, and when
+/// another instance of the agent has ended; while the kubelet does not read the list, by one way
+/// and then the other, ever more seldom. In a thread of its own, because a call of Register waits
+/// for the kubelet, which calls back meanwhile.
 class Registrar {
  public:
   Registrar(Folders folders, const std::vector<const Resource*>& resources);
@@ -37,13 +38,18 @@ class Registrar {
 
  private:
   using Clock = Feed::Clock;
+  class Budget;
   struct Face;
 
   void run();
-  std::chrono::milliseconds pass(const std::vector<std::string>& removed);
+  std::chrono::milliseconds pass();
+  void find_kubelet();
   void attend(Face& face);
+  void report(Face& face) const;
   bool has_registry() const;
+  bool was_dropped(const Face& face) const;
   bool starves(const Face& face, Clock::time_point now) const;
+  void renew(Face& face, Clock::time_point now) const;
   void retire(Face& face) const;
   void change_way(Face& face, Clock::time_point now) const;
   void listen(Face& face) const;
@@ -54,6 +60,7 @@ class Registrar {
   KubeletSocket kubelet_;
   std::optional<KubeletSocket::Stamp> stamp_;  ///< as the last pass found it
   Clock::time_point stamp_since_{};
+  bool kubelet_listens_ = false;
   std::vector<std::unique_ptr<Face>> faces_;
   FolderWatch watch_;
   std::atomic<bool> stopping_ = false;

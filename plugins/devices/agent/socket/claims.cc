@@ -25,7 +25,7 @@ Answer Claims::later(const Question& question) const {
   }
   for (const Count& one : core_.counts()) {
     out.resources.push_back({one.resource, static_cast<std::int64_t>(one.devices),
-                             static_cast<std::int64_t>(one.healthy)});
+                             static_cast<std::int64_t>(one.healthy), one.is_read});
   }
   return out;
 }
