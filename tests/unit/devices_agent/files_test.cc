@@ -1,8 +1,10 @@
 #include <doctest/doctest.h>
 #include <sys/stat.h>
 
+#include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "libcni/common/error.h"
 #include "netlink/types/fd.h"
 #include "plugins/devices/agent/files/cdi.h"
 #include "plugins/devices/agent/files/device_info.h"
@@ -22,6 +24,10 @@ const CdiEdits kPlain{.environment = {{"PATCHBAY_DEVICE_B", "b"}}};
 json spec_in(const surroundings::Folder& folder) {
   const auto text = netlink::read_file(folder.file(devices::cdi_file(kResource)));
   return text ? json::parse(*text) : json();
+}
+
+void write(const surroundings::Folder& folder, const std::string& name, const std::string& text) {
+  std::ofstream(folder.file(name)) << text;
 }
 
 bool none_is_kept(const std::string&) { return false; }
@@ -68,13 +74,42 @@ TEST_CASE("a CDI file is written, keeps what pods have, and is removed with its 
 
 TEST_CASE("CDI files of resources that do not exist any more are removed, others' stay") {
   const surroundings::Folder folder;
-  devices::write_cdi(folder.path(), kResource, {{"a-1", kPlain}}, none_is_kept);
-  devices::write_cdi(folder.path(), "vendor.example/old", {{"a-1", kPlain}}, none_is_kept);
-  folder.script("other.json", "{}");
+  const std::string name = devices::cdi_name("a", kPlain), old = "vendor.example/old.x_y";
+  devices::write_cdi(folder.path(), kResource, {{name, kPlain}}, none_is_kept);
+  devices::write_cdi(folder.path(), old, {{name, kPlain}, {devices::cdi_name("b", kVfio), kVfio}},
+                     none_is_kept);
+  const std::string ours = *netlink::read_file(folder.file(devices::cdi_file(old)));
+  auto changed = json::parse(ours);
+  changed["devices"][0]["containerEdits"]["env"][0] = "A=b";
+  const std::map<std::string, std::string> others = {
+      {"other.json", "{}"},
+      {"patchbay-notes.json", "{}"},
+      {"patchbay-vendor.example_gpu.json", "no JSON"},
+      {"patchbay-vendor.example_fpga.json", R"({"kind": "vendor.example/fpga", "devices": []})"},
+      {"patchbay-vendor.example_dsp.json",
+       R"({"kind": "vendor.example/dsp", "devices": [{"name": "a-0a1b2c3d", "containerEdits": {}}]})"},
+      {"patchbay-vendor.example_old.x_y.bak.json", ours},  // a copy
+      {"patchbay-vendor.example_old.x_z.json", changed.dump()}};
+  for (const auto& [file, text] : others) write(folder, file, text);
   devices::remove_other_cdi(folder.path(), {kResource});
   CHECK_FALSE(spec_in(folder).is_null());
-  CHECK_FALSE(netlink::read_file(folder.file(devices::cdi_file("vendor.example/old"))));
-  CHECK(netlink::read_file(folder.file("other.json")));
+  CHECK_FALSE(netlink::read_file(folder.file(devices::cdi_file(old))));
+  for (const auto& [file, text] : others) CHECK(netlink::read_file(folder.file(file)));
+}
+
+TEST_CASE("a CDI file of another kind is not written over, a torn one is") {
+  const surroundings::Folder folder;
+  const std::string name = devices::cdi_name("a", kPlain);
+  const auto write_ours = [&] {
+    devices::write_cdi(folder.path(), kResource, {{name, kPlain}}, none_is_kept);
+  };
+  write(folder, devices::cdi_file(kResource),
+        R"({"cdiVersion": "0.6.0", "kind": "me.example/nic"})");
+  CHECK_THROWS_WITH_AS(write_ours(), doctest::Contains("it is a spec of another kind"), cni::Error);
+  CHECK(spec_in(folder)["kind"] == "me.example/nic");
+  write(folder, devices::cdi_file(kResource), "{\"cdiVers");
+  write_ours();
+  CHECK(spec_in(folder)["kind"] == kResource);
 }
 
 TEST_CASE("a device-info file is of version 1.1.0, and workloads can read it") {

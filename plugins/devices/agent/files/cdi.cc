@@ -61,16 +61,52 @@ std::string id_in(const std::string& name) {
   return name.size() > kHash + 1 ? name.substr(0, name.size() - kHash - 1) : std::string();
 }
 
+std::string name_of(const std::string& id, const Json& edits) {
+  return cat(id, "-", cni::sha512_hex(cat(id, edits.dump()), kHash));
+}
+
+bool is_whole(const Json& device) {
+  return device.is_object() && device.contains("name") && device["name"].is_string() &&
+         device.contains("containerEdits") && device["containerEdits"].is_object();
+}
+
+bool is_ours(const Json& device) {
+  if (!is_whole(device)) return false;
+  const std::string name = device["name"].get<std::string>();
+  return name == name_of(id_in(name), device["containerEdits"]);
+}
+
+// The resource whose file has the name: a domain has no underscore.
+std::string resource_of(const std::string& file) {
+  if (!file.starts_with(kPrefix) || !file.ends_with(kSuffix)) return {};
+  if (file.size() <= kPrefix.size() + kSuffix.size()) return {};
+  std::string out = file.substr(kPrefix.size(), file.size() - kPrefix.size() - kSuffix.size());
+  const auto slash = out.find('_');
+  if (slash == out.npos || slash == 0 || slash + 1 == out.size()) return {};
+  out[slash] = '/';
+  return out;
+}
+
+bool is_of_kind(const Json& doc, const std::string& resource) {
+  return doc.is_object() && doc.contains("kind") && doc["kind"] == cdi_kind(resource);
+}
+
+bool is_ours(const std::string& file, const std::string& text) {
+  const std::string resource = resource_of(file);
+  const Json doc = cni::try_parse_ordered_json(text);
+  if (resource.empty() || !is_of_kind(doc, resource) || !doc.contains("devices")) return false;
+  const Json& devices = doc["devices"];
+  return devices.is_array() && !devices.empty() &&
+         std::ranges::all_of(devices, [](const Json& one) { return is_ours(one); });
+}
+
 // Devices of a file that are not among the new ones and stay. None of a file that is not ours.
 void add_kept(Json& out, const std::string& text,
               const std::function<bool(const std::string& id)>& is_kept) {
   const Json doc = cni::try_parse_ordered_json(text);
   if (!doc.is_object() || !doc.contains("devices") || !doc["devices"].is_array()) return;
   for (const Json& device : doc["devices"]) {
-    const bool is_whole = device.is_object() && device.contains("name") &&
-                          device["name"].is_string() && device.contains("containerEdits") &&
-                          device["containerEdits"].is_object();
-    if (!is_whole || !is_kept(id_in(device["name"].get<std::string>()))) continue;
+    if (!is_whole(device) || !is_kept(id_in(device["name"].get<std::string>()))) continue;
     const bool is_new = std::none_of(
         out.begin(), out.end(), [&](const Json& one) { return one["name"] == device["name"]; });
     if (is_new) out.push_back(device);
@@ -91,7 +127,7 @@ std::string cdi_kind(const std::string& resource) {
 }
 
 std::string cdi_name(const std::string& id, const CdiEdits& edits) {
-  return cat(id, "-", cni::sha512_hex(cat(id, json_of(edits).dump()), kHash));
+  return name_of(id, json_of(edits));
 }
 
 std::string cdi_file(const std::string& resource) {
@@ -119,7 +155,15 @@ void write_cdi(const std::string& dir_path, const std::string& resource,
   for (const auto& [device, edits] : devices) {
     list.push_back({{"name", device}, {"containerEdits", json_of(edits)}});
   }
-  if (before) add_kept(list, before->content, is_kept);
+  if (before) {
+    const Json doc = cni::try_parse_ordered_json(before->content);  // a torn one is none
+    if (doc.is_object() && !is_of_kind(doc, resource)) {
+      throw cni::Error(cni::Code::kInvalidConfig,
+                       cat("write '", dir.path(), "/", name, "': it is a spec of another kind"),
+                       "another program's, or a person's: move it away");
+    }
+    add_kept(list, before->content, is_kept);
+  }
   if (list.empty()) {
     dir.remove(name);
     return;
@@ -135,8 +179,9 @@ void remove_other_cdi(const std::string& dir_path, const std::set<std::string>& 
   std::set<std::string> kept;
   for (const std::string& one : resources) kept.insert(cdi_file(one));
   for (const std::string& name : dir->names()) {
-    const bool is_ours = name.starts_with(kPrefix) && name.ends_with(kSuffix);
-    if (is_ours && !kept.contains(name)) dir->remove(name);
+    if (kept.contains(name) || resource_of(name).empty()) continue;
+    const auto file = dir->read(name);
+    if (file && is_ours(name, file->content)) dir->remove(name);
   }
 }
 

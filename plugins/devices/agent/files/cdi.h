@@ -34,12 +34,14 @@ std::string cdi_spec(const std::string& resource, const std::map<std::string, Cd
 /// Makes the file of a resource have exactly these devices, and those that it has had and
 /// `is_kept` says of by id: a container that restarts is asked for by the name that it had. The
 /// file is removed if there are none, and written aside and renamed only if it changes.
-/// \throws netlink::Error.
+/// \throws cni::Error where the file is a spec of another kind, which is not ours; netlink::Error.
 void write_cdi(const std::string& dir, const std::string& resource,
                const std::map<std::string, CdiEdits>& devices,
                const std::function<bool(const std::string& id)>& is_kept);
 
-/// Removes the files of resources that do not exist any more. \throws netlink::Error.
+/// Removes the files of resources that do not exist any more. A file is ours if its name is that of
+/// its kind, and the name of each device in it has the hash of its content: no other program writes
+/// such names. \throws netlink::Error.
 void remove_other_cdi(const std::string& dir, const std::set<std::string>& resources);
 
 }  // namespace devices
