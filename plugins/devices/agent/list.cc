@@ -56,22 +56,29 @@ void describe(Json& out, const Entry& entry) {
   }
 }
 
+// The entry of the device. One of another resource is that of a pool that has been renamed.
+void describe_entry(Json& out, const Entries& entries, const std::string& resource) {
+  const auto entry = entries.find(out["id"].get<std::string>());
+  if (entry == entries.end()) return;
+  describe(out, entry->second);
+  if (entry->second.resource != resource) out["promisedAs"] = entry->second.resource;
+}
+
 Json json_of(const Item& item, const std::string& resource, const Entries& entries) {
   Json out = {{"id", item.offer.id}, {"resource", resource}, {"healthy", item.offer.healthy}};
   if (item.is_forced) out["forced"] = true;
   if (item.slot) out["slot"] = *item.slot;
   if (item.device) describe(out, *item.device);
   if (item.offer.numa) out["numa"] = *item.offer.numa;
-  if (const auto entry = entries.find(item.offer.id); entry != entries.end()) {
-    describe(out, entry->second);
-  }
+  describe_entry(out, entries, resource);
   return out;
 }
 
-Json json_of(const KeptBack& one) {
+Json json_of(const KeptBack& one, const Entries& entries) {
   Json out = {{"id", one.device.id}, {"keptBack", one.reason}};
   describe(out, one.device);
   if (one.device.numa) out["numa"] = *one.device.numa;
+  describe_entry(out, entries, "");
   return out;
 }
 
@@ -82,14 +89,16 @@ std::string text_at(const Json& one, const char* key) {
 }
 
 std::string state_of(const Json& one) {
-  if (one.contains("keptBack")) return cat("kept back: ", text_at(one, "keptBack"));
-  std::string out = one["healthy"].get<bool>() ? "healthy" : "unhealthy";
+  const bool is_offered = !one.contains("keptBack");
+  std::string out = cat("kept back: ", text_at(one, "keptBack"));
+  if (is_offered) out = one["healthy"].get<bool>() ? "healthy" : "unhealthy";
   if (one.contains("forced")) out += ", forced";
   if (one.contains("pod")) {
     out += cat(", of pod ", text_at(one, "pod"));
   } else if (one.contains("promised")) {
     out += ", allocated to a pod";
   }
+  if (is_offered && one.contains("promisedAs")) out += cat(" by ", text_at(one, "promisedAs"));
   if (one.contains("interface")) out += cat(" as ", text_at(one, "interface"));
   return out;
 }
@@ -109,7 +118,7 @@ Json list_of(const Pools& pools, const Places& places) {
       out.push_back(json_of(item, pools.pools[i].resource, entries));
     }
   }
-  for (const KeptBack& one : stock.kept_back) out.push_back(json_of(one));
+  for (const KeptBack& one : stock.kept_back) out.push_back(json_of(one, entries));
   return out;
 }
 

@@ -78,6 +78,19 @@ TEST_CASE("a device in a pod stays offered and healthy, whatever the node sees o
   CHECK_FALSE(stock({away}).pools[1].at("0000:03:00.0").is_present);
 }
 
+TEST_CASE("a device that a pod has of a pool that was renamed is shown, and no other pod's") {
+  const Entries entries = {{"netdev:eth2", held("netdev:eth2", "v.example/old")},
+                           {"netdev:eth7", held("netdev:eth7", "v.example/old")},
+                           {"eth1:macvlan:1", held("eth1:macvlan:1", "v.example/old")}};
+  const auto out = stock({device("netdev:eth1", "eth1"), device("netdev:eth2", "eth2")}, entries);
+  CHECK_FALSE(out.pools[0].at("netdev:eth2").offer.healthy);
+  CHECK_FALSE(out.pools[2].at("eth1:macvlan:1").offer.healthy);
+  CHECK(out.pools[2].at("eth1:macvlan:2").offer.healthy);
+  REQUIRE(out.kept_back.size() == 2);
+  CHECK(out.kept_back[1].device.id == "netdev:eth7");
+  CHECK(out.kept_back[1].reason == "a pod has it as v.example/old, which is no pool");
+}
+
 TEST_CASE("hardware is attached by its address, a link and what is forced by its name") {
   const Pools pools = Pools::parse(kConfig);
   Device nic = device("0000:03:00.0", "eth2");

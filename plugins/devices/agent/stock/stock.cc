@@ -85,7 +85,9 @@ class Taking {
     if (!slots.parent.empty()) parents_.emplace(slots.parent, pools_[pool].resource);
     for (const unsigned number : slots.numbers()) {
       const std::string id = pools_[pool].slot_id(number);
-      Item item{.offer = {id, is_present && is_up}, .slot = number, .is_present = is_present};
+      const bool is_free = !is_of_other(entry_of(id), pool);
+      Item item{
+          .offer = {id, is_present && is_up && is_free}, .slot = number, .is_present = is_present};
       if (parent != nullptr) item.offer.numa = parent->numa;
       stock_.pools[pool].emplace(id, std::move(item));
     }
@@ -94,6 +96,10 @@ class Taking {
   const Entry* entry_of(const std::string& id) const {
     const auto found = entries_.find(id);
     return found == entries_.end() ? nullptr : &found->second;
+  }
+
+  bool is_of_other(const Entry* entry, std::size_t pool) const {
+    return entry != nullptr && entry->resource != pools_[pool].resource;
   }
 
   // Why a pool that selects the device does not have it; empty: it does.
@@ -129,7 +135,6 @@ class Taking {
 
   void put(std::size_t pool, const Device& device, const Entry* entry) {
     const bool is_held = entry != nullptr && entry->holder.has_value();
-    const bool is_foreign = entry != nullptr && entry->resource != pools_[pool].resource;
     const bool is_here = device.link || names::is_user_space_driver(device.driver);
     Item item{.offer = {device.id, is_healthy(device), device.numa},
               .device = device,
@@ -137,17 +142,32 @@ class Taking {
               .is_present = is_here || is_held};
     // In a pod its state is the pod's.
     if (!is_here && is_held) item.offer.healthy = true;
-    if (is_foreign || !takes(pools_[pool], device)) item.offer.healthy = false;
+    if (is_of_other(entry, pool) || !takes(pools_[pool], device)) item.offer.healthy = false;
     stock_.pools[pool].emplace(device.id, std::move(item));
   }
 
   // A link in a pod that the node does not see.
   void add_away(const Entry& entry) {
     const auto owner = index_.find(entry.resource);
-    if (owner == index_.end() || !pools_[owner->second].slots.empty()) return;
+    if (owner == index_.end()) return add_of_former(entry);
+    if (!pools_[owner->second].slots.empty()) return;
     const bool is_held = entry.holder.has_value();
     Item item{.offer = {entry.id, is_held}, .is_present = is_held};
     stock_.pools[owner->second].emplace(entry.id, std::move(item));  // unless it is there
+  }
+
+  // Of a pool that the config has no more.
+  void add_of_former(const Entry& entry) {
+    const auto is_listed = [&](const auto& pool) { return pool.contains(entry.id); };
+    const auto is_kept = [&](const KeptBack& one) { return one.device.id == entry.id; };
+    if (std::ranges::any_of(stock_.pools, is_listed)) return;
+    const std::string reason = cat("a pod has it as ", entry.resource, ", which is no pool");
+    const auto kept = std::ranges::find_if(stock_.kept_back, is_kept);
+    if (kept != stock_.kept_back.end()) {
+      kept->reason = reason;
+    } else {
+      stock_.kept_back.push_back({{.id = entry.id}, reason});
+    }
   }
 
   const std::vector<Pool>& pools_;

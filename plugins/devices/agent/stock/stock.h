@@ -24,7 +24,7 @@ struct Item {
   bool is_present = false;  ///< a pod could get it, or has it; false: hardware that vanished
 };
 
-/// A device that no pool has, and why.
+/// A device that no pool has, and why. One in a pod has its ID alone.
 struct KeptBack {
   Device device;
   std::string reason;
@@ -36,7 +36,8 @@ struct Stock {
 };
 
 /// A device belongs to the pool whose resource it was promised as, as long as a pod has it, then to
-/// the first that selects it.
+/// the first that selects it. If the config has no such pool any more, because it was renamed or
+/// removed, no other pod gets the device until then.
 Stock stock_of(const Pools& pools, const std::vector<Device>& devices, const Entries& entries);
 
 /// Whether one of the pool's selectors matches.
