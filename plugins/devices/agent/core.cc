@@ -169,15 +169,16 @@ std::vector<std::string> Core::claim(const Pod& pod, const std::vector<Owned>& o
 bool Core::has_unclaimed() const { return state_->entries.find(&Entry::is_unclaimed).has_value(); }
 
 bool Core::reconcile(const std::vector<PodDevices>& listed, std::int64_t now) {
-  // A kubelet that has just started has no pod before it reaches the API server.
-  if (listed.empty()) return has_unclaimed();
   State& state = *state_;
   const Listing listing(listed);
-  state.concerns.note(listed);
+  // A kubelet that has just started has no pod before it reaches the API server.
+  const bool is_list = !listed.empty();
+  if (is_list) state.concerns.note(listed);
   const auto [ledger_lock, lock] = state.lock();
   const std::vector<Entry> entries = state.entries.all();
   bool is_open = false;
   for (const Entry& entry : entries) {
+    state.report_unclaimed(entry, now);
     switch (state.reconciler.decide(entry, listing, now)) {
       case Fate::kStays:
         is_open |= entry.is_unclaimed();
@@ -190,13 +191,15 @@ bool Core::reconcile(const std::vector<PodDevices>& listed, std::int64_t now) {
         break;
       }
       case Fate::kIsFree:
-        if (!state.has_folder(entry)) state.release(entry);
+        if (is_list ? !state.has_folder(entry) : state.is_gone(entry)) state.release(entry);
         break;
     }
   }
   state.reconciler.keep_only(entries);
+  std::erase_if(state.reported,
+                [known = by_id(entries)](const auto& one) { return !known.contains(one.first); });
   state.adopt(listed, by_id(entries));
-  state.end_doubt(now);
+  if (is_list) state.end_doubt(now);
   return is_open;
 }
 

@@ -104,8 +104,9 @@ class Core {
   /// uses a device by now.
   std::vector<std::string> claim(const Pod& pod, const std::vector<Owned>& owned);
   /// Writes the pods that PodResources lists into promised entries, and removes entries of pods
-  /// that it does not list any more, unless it has their folder. A list without any pod changes
-  /// nothing. \param now Unix time at which the list was asked for.
+  /// that it does not list any more, unless it has their folder. A list without any pod may be that
+  /// of a kubelet that has just started: then the folder must have been seen to be removed.
+  /// \param now Unix time at which the list was asked for.
   /// \return has_unclaimed().
   bool reconcile(const std::vector<PodDevices>& listed, std::int64_t now);
   /// Whether a device is promised to a pod that is not known yet.

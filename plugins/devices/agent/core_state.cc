@@ -239,6 +239,31 @@ bool Core::State::has_folder(const Entry& entry) const {
   return is_name && cni::Dir::exists(cat(places.pods, "/", uid));
 }
 
+// Without the API server nobody knows more of such a pod. Once for each promise.
+void Core::State::report_unclaimed(const Entry& entry, std::int64_t now) {
+  const bool is_claimed = entry.holder || (entry.pod && !entry.pod->uid.empty());
+  if (entry.promised == 0 || is_claimed || now - entry.promised < kClaimLimit) return;
+  if (std::exchange(reported[entry.id], entry.promised) == entry.promised) return;
+  const LogFields fields{
+      .resource = entry.resource,
+      .device = entry.id,
+      .pod = entry.pod ? entry.pod->str() : std::string(),
+      .error = entry.pod ? "the pod starts without it if its network has no plugin devices"
+                         : "the pod starts without it if only init containers ask for it, or if "
+                           "its network has no plugin devices"};
+  log(entry.pod ? Level::kError : Level::kWarning, "claim device: no ADD has done so for 30 s",
+      fields);
+}
+
+// Whether the pod was seen to be gone, where the kubelet lists none at all: it has removed its
+// folder, or, of a pod whose UID is unknown, those of all pods.
+bool Core::State::is_gone(const Entry& entry) const {
+  if (places.pods.empty() || !cni::Dir::exists(places.pods)) return false;
+  if (entry.pod && !entry.pod->uid.empty()) return !has_folder(entry);
+  const auto pods = cni::Dir::open(places.pods);
+  return pods && pods->names().empty();
+}
+
 void Core::State::count_failure(const std::string& resource) {
   if (const auto pool = pool_of(resource)) ++counts[*pool].failures;
 }
@@ -257,7 +282,7 @@ void Core::State::release(const Entry& entry) {
 
 // Devices that the kubelet lists and the ledger does not have: its folder was removed. A device
 // that is in its pod and has no holder is skipped: nothing here tells how to give it back.
-void Core::State::adopt(const std::vector<PodDevices>& listed, const Entries& known) const {
+void Core::State::adopt(const std::vector<PodDevices>& listed, const Entries& known) {
   for (const PodDevices& pod : listed) {
     for (const Owned& owned : pod.devices) {
       const auto pool = pool_of(owned.resource);
@@ -273,6 +298,7 @@ void Core::State::adopt(const std::vector<PodDevices>& listed, const Entries& kn
           Entry now = promised(*pool, item->second, before);
           now.pod = Pod{pod.space, pod.name};
           ledger.put(now);
+          reported[id] = now.promised;  // ADD of the pod was earlier
           log(Level::kWarning, "add entry that the ledger has lost",
               {.resource = owned.resource, .device = id, .pod = now.pod->str()});
         });

@@ -56,9 +56,11 @@ struct Core::State {
   void write_info(std::size_t pool, const Item& item) const;
   void release(const Entry& entry);
   bool has_folder(const Entry& entry) const;
+  bool is_gone(const Entry& entry) const;
+  void report_unclaimed(const Entry& entry, std::int64_t now);
   /// After a list that was asked for at that time.
   void end_doubt(std::int64_t now);
-  void adopt(const std::vector<PodDevices>& listed, const Entries& known) const;
+  void adopt(const std::vector<PodDevices>& listed, const Entries& known);
 
   const Pools pools;
   const Places places;
@@ -76,6 +78,7 @@ struct Core::State {
   Stock stock;
   std::vector<Count> counts;
   Reconciler reconciler;
+  std::map<std::string, std::int64_t> reported;  // promises that no ADD claims, by ID
   std::int64_t first_list = 0;  // Unix time of the first that the kubelet answered; 0: none yet
   std::string metrics;          // as the file has it
 };

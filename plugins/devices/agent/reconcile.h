@@ -16,6 +16,8 @@ namespace devices {
 inline constexpr std::int64_t kSecondLook = 30;
 /// A promise to a pod that never comes, in seconds, before these looks.
 inline constexpr std::int64_t kPromiseLimit = 600;
+/// How long, in seconds, ADD of the pod may not have claimed a promise before that is logged.
+inline constexpr std::int64_t kClaimLimit = 30;
 
 /// What becomes of an entry.
 enum class Fate : std::uint8_t { kStays, kGetsPod, kIsFree };

@@ -1,6 +1,8 @@
 #include "plugins/devices/agent/core.h"
 
 #include <doctest/doctest.h>
+#include <fcntl.h>
+#include <unistd.h>
 
 #include <ctime>
 #include <filesystem>
@@ -10,6 +12,7 @@
 #include <nlohmann/json.hpp>
 
 #include "libcni/common/error.h"
+#include "netlink/types/fd.h"
 #include "plugins/devices/agent/pools/pools.h"
 #include "plugins/devices/ledger/ledger.h"
 #include "tests/unit/surroundings.h"
@@ -60,6 +63,19 @@ cni::Code code_of(const std::function<void()>& call) {
   }
   FAIL("no error");
   return cni::Code::kInternal;
+}
+
+// What the call writes to stderr.
+std::string log_of(const std::function<void()>& call) {
+  const surroundings::Folder folder;
+  const int before = ::dup(STDERR_FILENO);
+  const int file = ::open(folder.file("log").c_str(), O_CREAT | O_WRONLY | O_CLOEXEC, 0600);
+  ::dup2(file, STDERR_FILENO);
+  ::close(file);
+  call();
+  ::dup2(before, STDERR_FILENO);
+  ::close(before);
+  return netlink::read_file(folder.file("log")).value_or("");
 }
 
 }  // namespace
@@ -206,6 +222,47 @@ TEST_CASE("a device is not released as long as the kubelet has the folder of its
   std::filesystem::remove(node.places().pods + "/u1");
   for (const int later : {260, 300}) node.core.reconcile(kOthers, now + later);
   CHECK_FALSE(node.entry());
+}
+
+TEST_CASE("on a node without any pod a device is released if the pod's folder was seen removed") {
+  Node node;
+  node.core.allocate(kTap, {"tap:1", "tap:2"});
+  node.claim(kPod, {"tap:1"});
+  const std::string pods = node.places().pods;
+  const auto now = static_cast<std::int64_t>(std::time(nullptr));
+  std::int64_t later = 1000;
+  const auto look_twice = [&] {
+    for (int n = 0; n < 3; ++n) node.core.reconcile({}, now + (later += 40));
+  };
+  std::filesystem::create_directories(pods + "/u1");
+  look_twice();
+  CHECK(node.entry("tap:1"));
+  std::filesystem::rename(pods + "/u1", pods + "/u2");
+  look_twice();
+  CHECK_FALSE(node.entry("tap:1"));
+  CHECK(node.entry("tap:2"));  // it may be promised to the pod of that folder
+  std::filesystem::remove(pods + "/u2");
+  look_twice();
+  CHECK_FALSE(node.entry("tap:2"));
+  CHECK_FALSE(node.ledger().is_complete());
+}
+
+TEST_CASE("a promise that no ADD claims is logged once, with the pod if PodResources names it") {
+  Node node;
+  node.core.allocate(kTap, {"tap:1", "tap:2"});
+  const auto now = static_cast<std::int64_t>(std::time(nullptr));
+  const auto look = [&](std::int64_t later) {
+    return log_of([&] {
+      node.core.reconcile({{"shop", "web-1", {{kTap, {"tap:2"}}}}}, now + later);
+    });
+  };
+  CHECK(look(20).empty());
+  const std::string said = look(40);
+  CHECK(said.find(R"("level":"warning","what":"claim device: no ADD)") != said.npos);
+  CHECK(said.find(R"("device":"tap:1")") != said.npos);
+  CHECK(said.find(R"("level":"error","what":"claim device: no ADD)") != said.npos);
+  CHECK(said.find(R"("device":"tap:2","pod":"shop/web-1")") != said.npos);
+  CHECK(look(80).empty());
 }
 
 TEST_CASE("devices that another instance with another config promises are a pod's, too") {
