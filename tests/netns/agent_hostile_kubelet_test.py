@@ -57,6 +57,7 @@ ATTACKS = [
     ("messages within messages", HELLO + call("Allocate") + frame(DATA, 1, 1, message(b"\x0b" * 10_000))),
     ("headers without an end", HELLO + frame(HEADERS, 0, 1, b"") + b"".join(
         frame(CONTINUATION, 0, 1, literal("x" * 100, "y" * 100) * 50) for _ in range(200))),
+    ("an id that is no UTF-8", HELLO + call("Allocate") + frame(DATA, 1, 1, message(b"\x0a\x04\x0a\x02\xff\xfe"))),
     ("a method that does not exist", HELLO + call("Destroy") + frame(DATA, 1, 1, message(b""))),
     ("ten thousand pings", HELLO + frame(PING, 0, 0, b"12345678") * 10_000),
     ("ten thousand settings", HELLO + SETTINGS * 10_000),
@@ -110,6 +111,7 @@ class OnItsSocket(Node):
 
     def assert_left_nothing(self, seconds=20):
         self.assert_serves()
+        self.by.lines()  # are JSON
         self.assertTrue(wait_for(lambda: self.by.descriptors() <= self.before, seconds),
                         f"{self.by.descriptors()} descriptors, before {self.before}")
 

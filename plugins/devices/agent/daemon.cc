@@ -19,6 +19,7 @@
 #include "netlink/types/fd.h"
 #include "plugins/devices/agent/attention.h"
 #include "plugins/devices/agent/kubelet/kubelet.h"
+#include "plugins/devices/agent/kubelet/library_log.h"
 #include "plugins/devices/agent/kubelet/pod_resources.h"
 #include "plugins/devices/agent/log.h"
 #include "plugins/devices/agent/socket/claims.h"
@@ -94,6 +95,7 @@ void watch_links(Core& core, const netlink::Fd& signals, const netlink::LinkWatc
 
 void serve(Pools pools, const Options& options) {
   cni::send_notes_to([](std::string_view text) noexcept { log(Level::kWarning, text); });
+  take_library_logs();
   const netlink::Fd signals = signals_to_stop();
   drop_capabilities();
   const netlink::LinkWatch links;  // before the first look

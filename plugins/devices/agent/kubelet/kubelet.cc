@@ -1,15 +1,11 @@
 #include "plugins/devices/agent/kubelet/kubelet.h"
 
-#include <grpc/support/log.h>
-
 #include <atomic>
-#include <ctime>
 #include <deque>
 #include <utility>
 #include <vector>
 
 #include "libcni/common/error.h"
-#include "plugins/devices/agent/kubelet/clean.h"
 #include "plugins/devices/agent/kubelet/limits.h"
 #include "plugins/devices/agent/kubelet/registrar.h"
 #include "plugins/devices/agent/log.h"
@@ -38,20 +34,7 @@ struct Kubelet::State {
   std::unique_ptr<Registrar> registrar;
 };
 
-namespace {
-
-// gRPC's own errors, which others can cause at any rate: at most one a second.
-void log_of_grpc(gpr_log_func_args* line) {
-  static std::atomic<std::time_t> last = 0;
-  const std::time_t now = std::time(nullptr);
-  if (last.exchange(now) != now) log(Level::kWarning, "gRPC", {.error = clean(line->message)});
-}
-
-}  // namespace
-
 Kubelet::Kubelet(Core& core, const std::string& dir) : state_(std::make_shared<State>(core)) {
-  gpr_set_log_function(log_of_grpc);
-  gpr_set_log_verbosity(GPR_LOG_SEVERITY_ERROR);
   const auto names = core.resources();
   for (const std::string& name : names) {
     Feed& feed = state_->feeds.emplace_back();
