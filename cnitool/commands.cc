@@ -217,6 +217,8 @@ void add_preset(CLI::App& app, CommandLine& line) {
                      "bytes that --mtu auto subtracts, such as 50 for VXLAN");
   command.add_option("--masquerade-except", preset.except,
                      "masquerade traffic from pods except to these networks: CIDR[,CIDR...]");
+  command.add_flag("--devices", preset.devices,
+                   "with the plugin devices, for pods that ask for devices of patchbay-agent");
   command.add_option("--cni-version", preset.version, "1.1.0 needs containerd 2 or CRI-O")
       ->check(CLI::IsMember({"0.4.0", "1.0.0", "1.1.0"}))
       ->capture_default_str();

@@ -71,13 +71,12 @@ Json flannel_of(const PresetInput& input, const std::string& subnet_env) {
   return out;
 }
 
-Json conflist_of(const std::string& name, const std::string& version, const Json& interface) {
-  return {{"cniVersion", version},
-          {"name", name},
-          {"plugins",
-           {interface,
-            {{"type", "portmap"}, {"capabilities", {{"portMappings", true}}}},
-            {{"type", "bandwidth"}, {"capabilities", {{"bandwidth", true}}}}}}};
+Json conflist_of(const std::string& name, const PresetOptions& options, const Json& interface) {
+  Json plugins = Json::array({interface});
+  if (options.devices) plugins.push_back({{"type", "devices"}});
+  plugins.push_back({{"type", "portmap"}, {"capabilities", {{"portMappings", true}}}});
+  plugins.push_back({{"type", "bandwidth"}, {"capabilities", {{"bandwidth", true}}}});
+  return {{"cniVersion", options.version}, {"name", name}, {"plugins", plugins}};
 }
 
 std::string replaced(std::string text, const std::string& from, const std::string& to) {
@@ -85,11 +84,11 @@ std::string replaced(std::string text, const std::string& from, const std::strin
 }
 
 // Go's text/template; containerd has .PodCIDRRanges and .Routes for it.
-std::string containerd_template(const PresetInput& input, const std::string& version) {
+std::string containerd_template(const PresetInput& input, const PresetOptions& options) {
   constexpr const char *kRanges = "\"@ranges@\"", *kRoutes = "\"@routes@\"";
   Json plugin = bridge_of(input);
   plugin["ipam"] = {{"type", "host-local"}, {"ranges", "@ranges@"}, {"routes", "@routes@"}};
-  std::string text = conflist_of("kubenet", version, plugin).dump(4) + '\n';
+  std::string text = conflist_of("kubenet", options, plugin).dump(4) + '\n';
   text = replaced(text, kRanges,
                   "[{{range $i, $range := .PodCIDRRanges}}{{if $i}}, {{end}}"
                   "[{\"subnet\": \"{{$range}}\"}]{{end}}]");
@@ -117,15 +116,14 @@ std::string list_text(PresetOptions options) {
     refuse_pod_cidr(options, "flanneld has it in subnet.env");
     if (!options.subnet_env.empty()) complete_subnet_env(options.subnet_env);
     input.mtu = mtu_from(options, 0, false);
-    return conflist_of("cbr0", options.version, flannel_of(input, options.subnet_env)).dump(4) +
-           '\n';
+    return conflist_of("cbr0", options, flannel_of(input, options.subnet_env)).dump(4) + '\n';
   }
   if (options.name == "containerd-template") {
     refuse_pod_cidr(options, "containerd has it from the kubelet");
     if (!options.subnet_env.empty()) refuse("--subnet-env does not fit", "use the preset flannel");
     if (options.mtu.empty()) options.mtu = "auto";
     input.mtu = mtu_from(options, 0, false);
-    return containerd_template(input, options.version);
+    return containerd_template(input, options);
   }
   input.pod_cidrs = pod_cidrs_from(options);
   unsigned fallback = 0;
@@ -133,7 +131,7 @@ std::string list_text(PresetOptions options) {
   if (options.mtu.empty() && fallback == 0) options.mtu = "auto";
   input.mtu = mtu_from(options, fallback, has(input.pod_cidrs, Family::kIpv6));
   const bool is_kind = options.name == "kind";
-  return conflist_of(is_kind ? "kindnet" : "kubenet", options.version,
+  return conflist_of(is_kind ? "kindnet" : "kubenet", options,
                      is_kind ? ptp_of(input) : bridge_of(input))
              .dump(4) +
          '\n';

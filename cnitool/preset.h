@@ -15,6 +15,7 @@ struct PresetOptions {
   std::string mtu;         ///< bytes, or "auto"
   unsigned overhead = 0;   ///< bytes that "auto" subtracts
   std::string except;      ///< networks that are not masqueraded, separated by commas
+  bool devices = false;    ///< pods may ask for devices of patchbay-agent
   std::string version = "1.0.0";
   std::string file;  ///< empty: stdout
 };

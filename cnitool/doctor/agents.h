@@ -10,7 +10,8 @@
 
 namespace tool::doctor {
 
-/// A patchbay-agent that networks ask for the devices of their pods, or whose ledger has some.
+/// A patchbay-agent that runs, that networks ask for the devices of their pods, or whose ledger has
+/// some.
 struct DeviceAgent {
   std::string socket = {}, ledger = {};      ///< paths
   Names networks = {};                       ///< with the plugin devices

@@ -60,12 +60,46 @@ std::string remedy_for(const DeviceAgent& one) {
   return "kubectl -n kube-system rollout restart daemonset/patchbay-agent";
 }
 
+// Pods ask the kubelet for a device of this agent, and their network does not attach it.
+void report_missing_plugin(const Node& node, const DeviceAgent& one, Findings& out) {
+  const auto& lists = node.networks.lists;
+  const bool is_offered = one.failure == 0 || !one.unclaimed.empty();
+  if (!one.networks.empty() || lists.empty() || !is_offered) return;
+  out.push_back({Level::kError,
+                 "no network has the plugin devices, and patchbay-agent offers some",
+                 "a pod that asks for a device starts without it",
+                 cat("add {\"type\": \"devices\"} after the first plugin in '", lists.front().file,
+                     "', as cnitool preset --devices writes it"),
+                 {lists.front().name}});
+}
+
+// Without the API server nobody can say whose the promise is.
+void report_late_promises(const Node& node, const DeviceAgent& one, Findings& out) {
+  constexpr std::int64_t kLimit = 30;
+  const auto is_late = [&](std::int64_t since) { return node.now - since >= kLimit; };
+  const auto late = std::ranges::count_if(one.unclaimed, is_late);
+  if (late == 0 || one.networks.empty()) return;
+  out.push_back({Level::kWarning,
+                 cat(counted(static_cast<std::size_t>(late), "device"),
+                     " promised to a pod, and no pod has claimed it for ",
+                     node.now - *std::ranges::min_element(one.unclaimed), " s"),
+                 "a pod of which only init containers ask for a device starts without it, as one "
+                 "whose network has no plugin devices; a pod that waits for a volume claims it yet",
+                 "kubectl get pods -A -o wide, and have an app container of the pod ask for the "
+                 "device; the agent frees it after 10 minutes",
+                 one.networks});
+}
+
 }  // namespace
 
 Findings check_agents(const Node& node) {
   Findings out;
   for (const DeviceAgent& one : node.device_agents) {
-    if (one.failure == 0 && !one.is_ledger_removed()) continue;
+    report_missing_plugin(node, one, out);
+    if (one.failure == 0 && !one.is_ledger_removed()) {
+      report_late_promises(node, one, out);
+      continue;
+    }
     const bool fails = !one.networks.empty() &&
                        (one.is_required || !one.unclaimed.empty() || may_lack_promises(one));
     const Level other = one.has_run ? Level::kWarning : Level::kNote;

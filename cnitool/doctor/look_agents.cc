@@ -56,7 +56,9 @@ void connect(DeviceAgent& agent) {
   const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(1);
   if (cni::connect_to(agent.socket, end)) return;
   agent.failure = errno;
-  if (errno == EACCES) throw netlink::Error(cni::cat("connect to '", agent.socket, "'"), errno);
+  const bool is_wanted = !agent.networks.empty() || agent.devices != 0;
+  if (errno == EACCES && is_wanted)
+    throw netlink::Error(cni::cat("connect to '", agent.socket, "'"), errno);
 }
 
 DeviceAgent& agent_at(std::vector<DeviceAgent>& all, const std::string& socket,
@@ -84,10 +86,14 @@ std::vector<DeviceAgent> device_agents(const std::vector<cni::NetworkList>& netw
     }
   }
   agent_at(out, names::kDevicesSocket, names::kDevicesLedgerDir);
-  for (DeviceAgent& one : out) read_ledger(one);
-  std::erase_if(out, [](const auto& one) { return one.networks.empty() && one.devices == 0; });
   for (DeviceAgent& one : out) {
+    read_ledger(one);
     connect(one);
+  }
+  std::erase_if(out, [](const DeviceAgent& one) {
+    return one.networks.empty() && one.devices == 0 && one.failure != 0;
+  });
+  for (DeviceAgent& one : out) {
     one.has_unit = has_unit();
     one.has_config = exists(names::kAgentConfig);
   }

@@ -154,7 +154,9 @@ class DeadAgent(DoctorTest):
         self.assertIn("promised to a pod that is not known yet", done.stderr)
         [one] = self.found()
         self.assertRegex(one["why"], r"^1 device promised to pods that are not known yet, \d{9,} s ago: ADD of any pod fails")
-        self.assert_remedied("error", f"systemctl {SYSTEMCTL}", "does not run")
+        self.assertEqual(self.assert_finds("error", "devices", "does not run"), f"systemctl {SYSTEMCTL}")
+        shell(f"systemctl {SYSTEMCTL}")
+        self.assert_finds("warning", "devices", "1 device promised to a pod", r"no pod has claimed it for")
 
     def test_a_network_that_requires_a_device(self):
         self.network(required=True)
@@ -165,7 +167,15 @@ class DeadAgent(DoctorTest):
         ledger.put("up0:macvlan:1", agent.RESOURCE, ledger.slot("up0"), pod=ledger.pod_of("web-0"))
         self.play("kubectl", ROLLOUT)
         self.assertIn("1 device in the ledger", self.found()[0]["why"])
-        self.assert_remedied("warning", f"kubectl {ROLLOUT}", "does not run")
+        self.assertEqual(self.assert_finds("warning", "devices", "does not run"), f"kubectl {ROLLOUT}")
+
+    def test_pods_that_ask_for_a_device_start_without_it_where_no_network_has_the_plugin(self):
+        self.install_unit()
+        shell(f"systemctl {SYSTEMCTL}")
+        remedy = self.assert_finds("error", "devices", "no network has the plugin devices")
+        self.assertRegex(remedy, r"^add \{.type.: .devices.\} after the first plugin in '/.*conflist'")
+        self.network()
+        self.assert_healthy()
 
     def test_keys_of_the_plugin_name_another_socket_and_ledger(self):
         self.network(agentSocket="/run/other.sock", ledgerDir="/var/lib/other")

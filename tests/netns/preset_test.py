@@ -111,6 +111,13 @@ class Lists(PresetTest):
         kubenet = json.loads(self.preset("kubenet", "--pod-cidr", ",".join(cidrs), "--mtu", "1460"))
         self.assertEqual(rendered, kubenet)
 
+    def test_with_devices_the_plugin_devices_follows_the_interface(self):
+        cidr = ("--pod-cidr", V4)
+        for name, words in (("kubenet", cidr), ("kind", cidr), ("flannel", ()), ("containerd-template", ())):
+            text = self.preset(name, *words, "--devices")
+            plugins = json.loads(render(text, [V4]) if name == "containerd-template" else text)["plugins"]
+            self.assertEqual([one["type"] for one in plugins[1:]], ["devices", "portmap", "bandwidth"], name)
+
     def test_the_example_of_the_template_is_what_the_preset_writes(self):
         with open(os.path.join(ROOT, "conf-examples/kubernetes/containerd-cni.template"), encoding="utf-8") as file:
             self.assertEqual(file.read(), self.preset("containerd-template", "--mtu", "1460"))
