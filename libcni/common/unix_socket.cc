@@ -68,7 +68,8 @@ ino_t inode_at(const std::string& path) noexcept {
 }
 
 bool is_lost_socket(const std::string& path, ino_t inode) {
-  return inode_at(path) != inode && !has_listener(path);
+  const ino_t now = inode_at(path);
+  return (now == 0 || now != inode) && !has_listener(path);
 }
 
 ucred peer_of(int fd) {

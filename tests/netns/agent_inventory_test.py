@@ -433,7 +433,7 @@ class Files(Node):
         def values():
             with open("/run/metrics/devices.prom", encoding="ascii") as file:
                 return dict(re.findall(rf'^patchbay_agent_(\w+){{resource="{NIC}"}} (\d+)$', file.read(), re.MULTILINE))
-        expected = {"devices": "2", "devices_healthy": "1", "devices_allocated": "1", "allocations_total": "1",
+        expected = {"devices": "2", "devices_healthy": "1", "list_read": "1", "devices_allocated": "1", "allocations_total": "1",
                     "failures_total": "0"}
         self.assertTrue(wait_for(lambda: values() == expected, 10), values())
         self.assertEqual(os.stat("/run/metrics/devices.prom").st_mode & 0o777, 0o644)
