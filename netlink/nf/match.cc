@@ -2,7 +2,11 @@
 
 #include <linux/if.h>
 #include <linux/netfilter.h>
+#include <linux/netfilter/nf_conntrack_common.h>
 #include <linux/netfilter/nf_tables.h>
+#include <linux/netfilter/xt_conntrack.h>
+#include <linux/netfilter/xt_mark.h>
+#include <linux/netfilter/xt_state.h>
 
 #include <algorithm>
 #include <bit>
@@ -101,6 +105,35 @@ Bytes host_order(std::uint32_t value) {
   Bytes out(sizeof value);
   std::memcpy(out.data(), &value, sizeof value);
   return out;
+}
+
+static_assert(kStateEstablished == NF_CT_STATE_BIT(IP_CT_ESTABLISHED));
+static_assert(kStateNew == NF_CT_STATE_BIT(IP_CT_NEW));
+static_assert(kXtStateDnat == XT_CONNTRACK_STATE_DNAT);
+
+namespace {
+
+template <class Info>
+std::optional<Info> info_of(const Xt& xt, std::string_view name) {
+  Info out{};
+  if (xt.target || xt.name != name || xt.info.size() < sizeof out) return std::nullopt;
+  std::memcpy(&out, xt.info.data(), sizeof out);
+  return out;
+}
+
+}  // namespace
+
+std::optional<XtStates> xt_states_of(const Xt& xt) {
+  if (const auto info = info_of<xt_state_info>(xt, "state")) return XtStates{info->statemask};
+  const auto info = info_of<xt_conntrack_mtinfo2>(xt, "conntrack");  // revision 3 begins with it
+  if (!info || info->match_flags != XT_CONNTRACK_STATE) return std::nullopt;
+  return XtStates{info->state_mask, (info->invert_flags & XT_CONNTRACK_STATE) != 0};
+}
+
+std::optional<XtMark> xt_mark_of(const Xt& xt) {
+  const auto info = info_of<xt_mark_mtinfo1>(xt, "mark");
+  if (!info) return std::nullopt;
+  return XtMark{info->mark, info->mask, info->invert != 0};
 }
 
 Verdict accept() { return {NF_ACCEPT}; }

@@ -27,6 +27,26 @@ Exprs ether_source(const Mac& mac);
 /// A number as `meta mark` and `ct state` have it.
 Bytes host_order(std::uint32_t value);
 
+/// States of connections, as Ct and XtStates have them (NF_CT_STATE_BIT() in
+/// linux/netfilter/nf_conntrack_common.h).
+inline constexpr std::uint32_t kStateEstablished = 2, kStateNew = 8;
+/// A state of connections for iptables alone: they have DNAT.
+inline constexpr std::uint32_t kXtStateDnat = 128;
+
+/// What `-m conntrack --ctstate` or `-m state --state` takes.
+struct XtStates {
+  std::uint32_t mask = 0;
+  bool inverted = false;
+};
+/// Empty: another match, or one that looks at more.
+std::optional<XtStates> xt_states_of(const Xt& xt);
+/// What `-m mark --mark` takes.
+struct XtMark {
+  std::uint32_t mark = 0, mask = 0;
+  bool inverted = false;
+};
+std::optional<XtMark> xt_mark_of(const Xt& xt);
+
 Verdict accept();
 Verdict drop();
 Verdict return_verdict();

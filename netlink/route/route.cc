@@ -195,6 +195,19 @@ std::vector<RouteRequest> restore(const RouteCopy& copy) {
   return out;
 }
 
+std::string refusal_of(const LinkRoute& route) {
+  switch (route.type) {
+    case RTN_BLACKHOLE:
+      return "blackhole";
+    case RTN_UNREACHABLE:
+      return "unreachable";
+    case RTN_PROHIBIT:
+      return "prohibit";
+    default:
+      return {};
+  }
+}
+
 std::vector<LinkRoute> each_hop(const LinkRoute& route) {
   if (route.multipath.empty()) return {route};
   std::vector<LinkRoute> out;
@@ -213,6 +226,7 @@ LinkRoute decode_route(const Reply& reply) {
   out.dst.ip = Ip::any(head.rtm_family == AF_INET ? Family::kIpv4 : Family::kIpv6);  // the default
   out.table = head.rtm_table;
   out.scope = head.rtm_scope;
+  out.type = head.rtm_type;
   out.protocol = head.rtm_protocol;
   for (const Attribute& one : reply.attributes(sizeof head)) {
     const auto [data, size] = std::pair(one.value.data(), one.value.size());

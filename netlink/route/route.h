@@ -1,6 +1,7 @@
 #pragma once
 
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "netlink/route/link.h"
@@ -31,7 +32,10 @@ struct LinkRoute {
   /// To add: EEXIST where any link has a route to dst with that table and metric (NLM_F_EXCL).
   bool exclusive = false;
   std::vector<NextHop> multipath = {};  ///< as the kernel showed it, where there are several
+  std::uint8_t type = 1;                ///< RTN_UNICAST; as the kernel showed it
 };
+/// "blackhole", "unreachable", "prohibit"; empty: a route of another type.
+std::string refusal_of(const LinkRoute& route);
 LinkRoute decode_route(const Reply& reply);
 /// A multipath route as one for each of its next hops; any other as it is.
 std::vector<LinkRoute> each_hop(const LinkRoute& route);

@@ -305,6 +305,15 @@ std::vector<LinkRoute> RouteSocket::routes(Family family) {
   return out;
 }
 
+std::vector<LinkRoute> RouteSocket::refusals(Family family) {
+  std::vector<LinkRoute> out;
+  for_each_route(family, [&out](const Reply& reply) {
+    LinkRoute route = decode_route(reply);
+    if (!refusal_of(route).empty()) out.push_back(std::move(route));
+  });
+  return out;
+}
+
 std::vector<RouteCopy> RouteSocket::route_copies(Family family) {
   std::vector<RouteCopy> out;
   for_each_route(family, [&out](const Reply& reply) {

@@ -50,7 +50,9 @@ class RouteSocket {
   std::uint64_t cookie() const noexcept;
   /// The unicast routes of all tables, a multipath route as one for each next hop; for CHECK.
   std::vector<LinkRoute> routes(Family family);
-  /// The same with all that each has, to be copied; copy_hops() says which are parts.
+  /// The routes of all tables that refuse packets: see refusal_of().
+  std::vector<LinkRoute> refusals(Family family);
+  /// The same as routes() with all that each has, to be copied; copy_hops() says which are parts.
   std::vector<RouteCopy> route_copies(Family family);
   /// The tables that have a route of whatever type; repeated for each.
   std::vector<std::uint32_t> route_tables(Family family);
