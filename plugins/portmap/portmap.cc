@@ -95,11 +95,16 @@ struct Node {
     if (!link || link->route_localnet) return;
     sysctl = cat("net/ipv4/conf/", link->name, "/route_localnet");
     const auto route = host.match(pod);
-    if (route && (route->local || route->route.dst.is_default())) {
+    if (route && (route->local || route->route.dst.is_default() || route->route.gateway)) {
+      const cni::Cidr& destination = route->route.dst;
+      const auto& gateway = route->route.gateway;
       lost = cni::Error(cni::Code::kInternal,
                         cat("check port mappings: the node has no route of its own to ", pod.str()),
                         route->local ? "the node itself has the address"
-                                     : cat("the default route leads to '", link->name, "'"));
+                        : destination.is_default()
+                            ? cat("the default route leads to '", link->name, "'")
+                            : cat("the route to ", destination.str(), " leads to ", gateway->str(),
+                                  " on '", link->name, "'"));
     }
   }
   NfSocket* socket() { return nf ? &*nf : nullptr; }
