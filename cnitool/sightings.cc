@@ -183,6 +183,13 @@ bool Sightings::has_address(const cni::AttachmentKey& key, const netlink::Ip& ip
   });
 }
 
+std::string Sightings::path_of(const cni::AttachmentKey& key) const {
+  const auto it = std::ranges::find_if(namespaces, [&](const SeenNamespace& one) {
+    return one.owners.contains(key.container_id) || one.owners.contains(tag_for(key));
+  });
+  return it == namespaces.end() ? "" : it->path;
+}
+
 Sightings look_at_pods(const std::vector<CachedAttachment>& cached) {
   Sightings out;
   RouteSocket node;

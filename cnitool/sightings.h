@@ -25,7 +25,7 @@ struct SeenLink {
 
 /// A namespace other than this process's. What its links have, root in the pod can choose.
 struct SeenNamespace {
-  std::string path = {};
+  std::string path = {};  ///< "/run/netns/web", or "/proc/812/ns/net" where it has no name
   std::optional<int> nsid = {};  ///< as in Link::peer_nsid; empty: no link of the node leads to it
   std::vector<SeenLink> links = {};
   /// Containers, and tags of attachments, that the node says it is of: by the cache and by host
@@ -50,6 +50,8 @@ struct Sightings {
   /// container's says nothing of this.
   bool has_tag(const std::string& container, const std::string& tag) const;
   bool has_address(const cni::AttachmentKey& key, const netlink::Ip& ip) const;
+  /// The path of the namespace that the node says is the container's; empty: unknown.
+  std::string path_of(const cni::AttachmentKey& key) const;
 
  private:
   std::set<std::string> veth_tags_;

@@ -15,35 +15,6 @@ using netlink::Ip;
 // Every pod may have these addresses: containerd attaches each one to "cni-loopback".
 bool is_everybodys(const Ip& ip) { return ip.is_loopback() || ip.is_link_local(); }
 
-// The links that the network itself routes its subnet through.
-std::set<int> own_links(const Node& node, const std::string& network) {
-  std::set<int> out;
-  for (const BridgeNetwork& one : bridge_networks(node)) {
-    if (one.list->name != network) continue;
-    for (const std::string& name : {one.bridge, cat(one.bridge, ".", one.vlan)}) {
-      if (const netlink::Link* const link = node.link(name)) out.insert(link->index);
-    }
-  }
-  return out;
-}
-
-// A bridge without ports that no network names: of one that was removed.
-bool is_left(const Node& node, const netlink::Link& link) {
-  return link.kind == "bridge" &&
-         find_by(bridge_networks(node), &BridgeNetwork::bridge, link.name) == nullptr &&
-         find_by(node.links, &netlink::Link::master, link.index) == nullptr;
-}
-
-// A route to one address that no pod can have: flannel-v6.1 has the first one of the subnet.
-bool is_beside(const netlink::Cidr& route, const cni::AddressRange& pods) {
-  return route.prefix == route.ip.bits() && !pods.contains(route.ip);
-}
-
-// The network's pods, or who uses the node's route, would lose theirs by any command.
-std::string other_subnet(const Subnet& subnet) {
-  return cat("in ", subnet.file, " set another \"subnet\" in \"ipam\"; it applies to new pods");
-}
-
 // Pods of a network that has another name by now, or whose file was removed, in the range of
 // another one, which has its own leases.
 void add_of_other_networks(const Node& node, Findings& out) {
@@ -117,63 +88,6 @@ Findings check_held(const Node& node) {
     }
   }
   add_of_other_networks(node, out);
-  return out;
-}
-
-// Networks of one bridge may share a subnet, but no address of it.
-Findings check_subnets(const Node& node) {
-  Findings out;
-  const auto all = subnets(node);
-  for (std::size_t i = 0; i < all.size(); ++i) {
-    for (std::size_t k = 0; k < i; ++k) {
-      const Subnet& one = all[i];
-      const Subnet& other = all[k];
-      if (one.network == other.network || !overlap(one.range.subnet, other.range.subnet)) continue;
-      const bool addresses = one.range.overlaps(other.range);
-      if (!addresses && own_links(node, one.network) == own_links(node, other.network)) continue;
-      out.push_back(
-          {Level::kError,
-           cat("subnet ", one.range.subnet.str(), " of network '", one.network, "' overlaps ",
-               other.range.subnet.str(), " of network '", other.network, "'"),
-           addresses ? "two pods can get the same address"
-                     : "the node has two routes to the addresses and uses one",
-           other_subnet(one),
-           {one.network, other.network}});
-    }
-  }
-  return out;
-}
-
-// Checks networks whose bridge has the gateway, so that the node has a route of its own to it.
-Findings check_routes(const Node& node) {
-  constexpr std::uint32_t kMain = 254;
-  Findings out;
-  std::set<std::string> said;
-  std::set<std::string> routed;
-  for (const BridgeNetwork& one : bridge_networks(node)) {
-    if (one.is_gateway) routed.insert(one.list->name);
-  }
-  for (const Subnet& subnet : subnets(node)) {
-    if (!routed.contains(subnet.network)) continue;
-    const netlink::Cidr& cidr = subnet.range.subnet;
-    const auto own = own_links(node, subnet.network);
-    for (const netlink::LinkRoute& route : node.routes) {
-      const netlink::Link* const link = node.link(route.link);
-      if (link == nullptr || link->loopback || own.contains(route.link)) continue;
-      if (route.table != kMain || route.dst.is_default() || !overlap(route.dst, cidr)) continue;
-      if (is_beside(route.dst, subnet.range)) continue;
-      const std::string text = cat(route.dst.str(), " dev ", link->name);
-      if (!said.insert(cat(subnet.network, " ", text)).second) continue;
-      const bool wider = route.dst.prefix < cidr.prefix;
-      out.push_back({wider ? Level::kWarning : Level::kError,
-                     cat("subnet ", cidr.str(), " of network '", subnet.network,
-                         "' overlaps the node's route ", text),
-                     wider ? "pods and node cannot reach hosts with these addresses on that route"
-                           : "packets to pods are sent on that route",
-                     is_left(node, *link) ? cat("ip link del ", link->name) : other_subnet(subnet),
-                     {subnet.network}});
-    }
-  }
   return out;
 }
 

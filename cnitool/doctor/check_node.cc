@@ -5,7 +5,7 @@
 #include "cnitool/doctor/checks.h"
 #include "cnitool/doctor/facts.h"
 
-// Checks the node around the networks: uplinks, clock, disks.
+// Checks the node around the networks: MTUs, clock, disks.
 namespace tool::doctor {
 
 namespace {
@@ -15,28 +15,6 @@ using netlink::Family;
 std::string percent(double part) { return cat(std::lround(part * 100), " %"); }
 
 }  // namespace
-
-Findings check_uplink(const Node& node) {
-  Findings out;
-  const bool v4 = uses(node, Family::kIpv4);
-  if (v4 && uplinks(node, Family::kIpv4).empty()) {
-    out.push_back({Level::kWarning, "the node has no default route for IPv4",
-                   "pods cannot reach other networks, and replies from hostPorts have no route",
-                   "ip route add default via GATEWAY dev LINK",
-                   networks_with(node, Family::kIpv4)});
-  }
-  // A node without any IPv6 beyond its links may have networks that are of both families.
-  const bool has_v6 = std::any_of(node.routes.begin(), node.routes.end(), [](const auto& route) {
-    return !route.dst.ip.is_v4() && route.gateway;
-  });
-  if (uses(node, Family::kIpv6) && uplinks(node, Family::kIpv6).empty() && (!v4 || has_v6)) {
-    out.push_back({Level::kWarning, "the node has no default route for IPv6",
-                   "pods cannot reach other IPv6 networks",
-                   "ip -6 route add default via GATEWAY dev LINK",
-                   networks_with(node, Family::kIpv6)});
-  }
-  return out;
-}
 
 Findings check_mtu(const Node& node) {
   Findings out;

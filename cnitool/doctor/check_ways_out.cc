@@ -9,8 +9,6 @@ namespace tool::doctor {
 
 namespace {
 
-constexpr unsigned kMainTable = 254;
-
 bool is_way_out(const cni::Route& route, netlink::Family family) {
   const unsigned table = route.table.value_or(0);
   return route.dst.is_default() && route.dst.ip.family() == family &&

@@ -75,6 +75,8 @@ Findings check_bridge_netfilter(const Node& node);
 Findings check_conntrack(const Node& node);
 // check_attachments.cc
 Findings check_dead(const Node& node);
+// check_namespaces.cc
+Findings check_namespaces(const Node& node);
 // check_pods.cc
 Findings check_pods(const Node& node);
 // check_ways_out.cc
@@ -85,23 +87,30 @@ Findings check_links(const Node& node);
 // check_addresses.cc
 Findings check_pools(const Node& node);
 Findings check_held(const Node& node);
+// check_routes.cc
 Findings check_subnets(const Node& node);
 Findings check_routes(const Node& node);
+// check_bridge_addresses.cc
+Findings check_bridge_addresses(const Node& node);
 // check_leases.cc
 Findings check_leases(const Node& node);
 // check_agents.cc
 Findings check_agents(const Node& node);
-// check_firewall.cc
+// check_forward.cc
 Findings check_forward_policy(const Node& node);
 Findings check_firewalld(const Node& node);
 bool has_firewalld(const Node& node);
+// check_firewall.cc
 Findings check_backends(const Node& node);
 Findings check_exemptions(const Node& node);
 bool has_masquerading(const Node& node);
 Findings check_services(const Node& node);
 bool has_services(const Node& node);
-// check_node.cc
+// check_uplinks.cc
 Findings check_uplink(const Node& node);
+Findings check_masters(const Node& node);
+bool has_masters(const Node& node);
+// check_node.cc
 Findings check_mtu(const Node& node);
 Findings check_clock(const Node& node);
 Findings check_disks(const Node& node);

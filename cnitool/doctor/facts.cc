@@ -83,6 +83,17 @@ std::vector<Subnet> subnets(const Node& node) {
 
 bool overlap(const Cidr& a, const Cidr& b) { return a.contains(b.ip) || b.contains(a.ip); }
 
+std::set<int> own_links(const Node& node, const std::string& network) {
+  std::set<int> out;
+  for (const BridgeNetwork& one : bridge_networks(node)) {
+    if (one.list->name != network) continue;
+    for (const std::string& name : {one.bridge, cat(one.bridge, ".", one.vlan)}) {
+      if (const netlink::Link* const link = node.link(name)) out.insert(link->index);
+    }
+  }
+  return out;
+}
+
 bool uses(const Node& node, Family family, const std::string& network) {
   for (const Subnet& one : subnets(node)) {
     if (one.network == network && one.range.start.family() == family) return true;
@@ -120,11 +131,27 @@ Names networks_with(const Node& node, Family family) {
   return out;
 }
 
+std::string live_host_ports(const Node& node, const std::string& network) {
+  std::set<std::string> out;
+  for (const AttachmentState& one : node.attachments) {
+    if (one.key.network != network || !one.is_alive() || !node.which.has(one.key)) continue;
+    for (const HostPort& port : one.host_ports) {
+      out.insert(cat("hostPort ", port.host, "/", port.protocol));
+    }
+  }
+  return joined({out.begin(), out.end()});
+}
+
+bool has_pods(const Node& node, const std::string& network) {
+  return std::ranges::any_of(node.attachments, [&](const AttachmentState& one) {
+    return one.key.network == network && one.is_alive();
+  });
+}
+
 std::vector<std::string> uplinks(const Node& node, Family family) {
-  constexpr std::uint32_t kMain = 254;
   std::vector<std::string> out;
   for (const netlink::LinkRoute& route : node.routes) {
-    if (!route.dst.is_default() || route.dst.ip.family() != family || route.table != kMain)
+    if (!route.dst.is_default() || route.dst.ip.family() != family || route.table != kMainTable)
       continue;
     const netlink::Link* const link = node.link(route.link);
     if (link != nullptr && std::find(out.begin(), out.end(), link->name) == out.end()) {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -9,6 +10,8 @@
 
 /// Facts that several checks need.
 namespace tool::doctor {
+
+inline constexpr std::uint32_t kMainTable = 254;  // RT_TABLE_MAIN
 
 /// A network whose pods are on a bridge of the node.
 struct BridgeNetwork {
@@ -40,6 +43,9 @@ struct Subnet {
 std::vector<Subnet> subnets(const Node& node);
 bool overlap(const netlink::Cidr& a, const netlink::Cidr& b);
 
+/// The links by which the network itself routes its subnets.
+std::set<int> own_links(const Node& node, const std::string& network);
+
 /// Whether a network that is routed, or one of its pods, has addresses of the family.
 bool uses(const Node& node, netlink::Family family);
 /// The same of one network.
@@ -50,6 +56,12 @@ bool is_asked_for(const Node& node, const std::string& network);
 
 /// The networks that are routed and use the family.
 Names networks_with(const Node& node, netlink::Family family);
+
+/// "hostPort 80/tcp, hostPort 443/tcp": those of pods that live; empty: none.
+std::string live_host_ports(const Node& node, const std::string& network);
+
+/// Whether a pod of the network lives.
+bool has_pods(const Node& node, const std::string& network);
 
 /// The links with a default route of the family.
 std::vector<std::string> uplinks(const Node& node, netlink::Family family);

@@ -13,6 +13,7 @@
 #include <set>
 
 #include "cnitool/doctor/facts.h"
+#include "cnitool/processes.h"
 #include "cnitool/sightings.h"
 #include "libcni/common/dir.h"
 #include "libcni/common/lock.h"
@@ -82,6 +83,8 @@ void look_at_cache(Node& node) {
     const bool is_dead = life_of(one, seen) == cni::Life::kDead;
     if (state.liveness == cni::Liveness::kNoNamespace && !is_dead) {
       state.liveness = cni::Liveness::kUnknown;  // the node has its host veth
+      state.lost_its_name = state.is_finished;
+      state.seen_at = seen.path_of(one.key);
     }
     node.attachments.push_back(std::move(state));
   }
@@ -100,7 +103,9 @@ void look_at_routes(Node& node) {
   node.links = socket.links();
   for (const Family family : netlink::kFamilies) {
     for (const auto& route : socket.routes(family)) node.routes.push_back(route);
+    for (const auto& route : socket.refusals(family)) node.refusals.push_back(route);
   }
+  node.addresses = socket.addresses();
 }
 
 // Calls fn with the name and content of each state file. One that cannot be parsed, or lacks a key,
@@ -188,6 +193,10 @@ std::optional<std::string> setting(const std::string& key) {
 void look_at_system(Node& node) {
   node.sysctl = setting;
   node.has_iptables = cni::find_node_tool("iptables-restore").has_value();
+  node.has_ufw = cni::find_node_tool("ufw").has_value();
+  node.runs_firewalld = !processes([](const std::string& name, const std::string& /*file*/) {
+                           return name == "firewalld";
+                         }).empty();
   node.runtimes = node_runtimes();
 }
 

@@ -14,6 +14,7 @@
 #include "cnitool/doctor/firewall.h"
 #include "cnitool/doctor/peers.h"
 #include "cnitool/doctor/places.h"
+#include "cnitool/doctor/source.h"
 #include "cnitool/find_by.h"
 #include "cnitool/leases.h"
 #include "cnitool/leftovers.h"
@@ -24,6 +25,7 @@
 #include "cnitool/unlisted.h"
 #include "libcni/runtime/conflist.h"
 #include "libcni/runtime/liveness.h"
+#include "netlink/route/address.h"
 #include "netlink/route/link.h"
 #include "netlink/route/route.h"
 
@@ -34,20 +36,6 @@ struct Cluster;
 }
 
 using cni::cat;
-
-/// A part of a Node. Node::unseen has those that were unreadable.
-enum class Source {
-  kNetworks,
-  kStatus,
-  kCache,
-  kPods,
-  kRoutes,
-  kFirewall,
-  kPools,
-  kLeases,
-  kAgents,
-  kLeftovers
-};
 
 /// The executable of a plugin in CNI_PATH.
 struct PluginFile {
@@ -86,6 +74,8 @@ struct AttachmentState {
   std::optional<bool> is_running = {};
   std::string refusal = {};  ///< the error of its config: of ADD, if that is why it is not finished
   cni::Liveness liveness = cni::Liveness::kUnknown;
+  bool lost_its_name = false;  ///< nothing is at `netns`, and the node shows that the pod lives
+  std::string seen_at = {};    ///< then: where its namespace is; empty: unknown
   cni::Result result;
   std::vector<HostPort> host_ports = {};
   bool is_alive() const { return is_finished && liveness == cni::Liveness::kAlive; }
@@ -119,12 +109,15 @@ struct Node {
   std::vector<cni::Cache::Broken> broken;       ///< in the cache
 
   std::vector<netlink::Link> links;
-  std::vector<netlink::LinkRoute> routes;  ///< of both families
+  std::vector<netlink::LinkRoute> routes;    ///< of both families
+  std::vector<netlink::LinkRoute> refusals;  ///< routes that refuse packets, of both
+  std::vector<netlink::LinkAddress> addresses;
   Firewall firewall;
   std::vector<Pool> pools;
   std::vector<NetworkLeftover> leftovers;
   std::vector<DhcpLease> leases;
-  bool has_iptables = true;         ///< iptables-restore is installed
+  bool has_iptables = true;  ///< iptables-restore is installed
+  bool runs_firewalld = false, has_ufw = false;
   bool lacks_lease_daemon = false;  ///< no process holds the lock of the daemon of dhcp
   std::vector<DeviceAgent> device_agents;
   std::vector<FileSystem> file_systems;

@@ -4,6 +4,9 @@
 /// programs' rules are not in them.
 namespace names {
 
+/// The names of all begin so.
+inline constexpr const char* kTablePrefix = "patchbay_";
+
 /// The plugin firewall, backend nftables: families inet and bridge.
 inline constexpr const char* kFirewallTable = "patchbay_firewall";
 /// `ipMasq` of bridge and ptp, ipMasqBackend nftables: family inet.

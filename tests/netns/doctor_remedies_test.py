@@ -118,9 +118,13 @@ class Remedies(DoctorTest):
             self.assertEqual([one["protocol"] for one in routes if one["dst"] == subnet], ["kernel"], str(routes))
 
     def test_the_uplink_does_not_accept_packets_of_127_0_0_0_8(self):
-        """The route that is left leads to it."""
+        """The route that is left leads to it, or one of another program."""
         run("ip", "route", "flush", "dev", "cni0")
         shell("cnitool repair net")
+        with open(UPLINK, encoding="ascii") as file:
+            self.assertEqual(file.read(), "0\n")
+        run("ip", "route", "add", "10.1.2.0/29", "via", "192.0.2.2")
+        self.assertNotEqual(cnitool("repair", "net", CNI_PATH=BIN).status, 0)
         with open(UPLINK, encoding="ascii") as file:
             self.assertEqual(file.read(), "0\n")
 
@@ -187,6 +191,48 @@ class Remedies(DoctorTest):
             rule = next(one for one in rules if "--ctstate DNAT" in one)
             run("iptables", *rule.replace("-A", "-D", 1).split())
             run("iptables", *back)
+
+    def test_a_rule_that_rejects_pods_before_those_of_the_plugin_firewall(self):
+        """The remedy gives the plugin's rules their turn, and keeps networks apart that it isolates."""
+        firewall = {"type": "firewall", "backend": "iptables", "ingressPolicy": "isolated"}
+        use(chain(BRIDGE, PORTMAP, BANDWIDTH, firewall))
+        for n, pod in enumerate(self.pods):
+            self.again(pod, 8080 + n)
+        use({"cniVersion": "1.1.0", "name": "other", "plugins": [
+            {"type": "bridge", "bridge": "cni1", "isDefaultGateway": True, "ipam": {"type": "host-local", "subnet": "10.7.0.0/24"}},
+            firewall]}, "20-other.conflist")
+        other = Pod("other")
+        self.assert_ok(cnitool("add", "other", other.path, CNI_PATH=BIN))
+        for rule in ("-s 10.1.2.0/28 -j REJECT", "-i cni0 -j DROP", "-j DROP"):
+            with self.subTest(rule):
+                run("iptables", "-I", "FORWARD", *rule.split())
+                _, found = self.doctor()
+                self.assertEqual({(one["level"], one["check"]) for one in found}, {("error", "forward policy")}, str(found))
+                self.assertIn("rejects" if "REJECT" in rule else "drops", found[0]["what"])
+                shell(found[0]["remedy"])
+                self.assert_pinged()
+                for one in self.doctor()[1]:  # a last rule that drops everything has hostPorts left to drop
+                    shell(one["remedy"])
+                self.assert_healthy()
+                reached = subprocess.run(["ip", "netns", "exec", other.name, "ping", "-c1", "-W1", next(iter(self.addresses()))],
+                                         stdout=subprocess.DEVNULL, check=False)
+                self.assertNotEqual(reached.returncode, 0)
+                run("iptables", "-D", "FORWARD", *rule.split())
+
+    def test_names_of_namespaces_that_were_unmounted(self):
+        """The pods live. A process in each has its namespace, which gets its name back."""
+        processes = [subprocess.Popen(["ip", "netns", "exec", pod.name, "sh", "-c", "echo; exec sleep 60"], stdout=subprocess.PIPE)
+                     for pod in self.pods]
+        for pod, process in zip(self.pods, processes):
+            process.stdout.readline()
+            run("umount", "-l", pod.path)
+            os.unlink(pod.path)
+        remedy = self.assert_finds("error", "namespaces", "'net' has 2 attachments whose pods live")
+        self.cured(remedy)
+        self.assert_pinged()
+        for process in processes:
+            process.kill()
+            process.communicate()
 
     def test_plugins_on_a_file_system_that_executes_nothing(self):
         os.rename(BIN, "/run/real")

@@ -665,21 +665,71 @@ class Addresses(DoctorTest):
         self.assert_healthy()
 
     def test_a_route_of_the_node_into_the_subnet(self):
-        run("ip", "route", "add", "10.1.2.8/29", "dev", "up0")
-        remedy = self.assert_finds("error", "routes", "10.1.2.8/29 dev up0")
-        self.assertIn(f'{FILE} set another "subnet"', remedy)
-        run("ip", "route", "del", "10.1.2.8/29", "dev", "up0")
+        """Whatever takes the pods' packets is named as `ip route` shows it, and removed."""
+        for route in ("10.1.2.0/29 via 192.0.2.2 dev up0 proto static", "10.1.2.8/29 dev up0", "blackhole 10.1.2.0/29",
+                      "10.1.2.0/29 proto bird metric 20 nexthop via 192.0.2.2 dev up0 nexthop via 192.0.2.3 dev up0",
+                      "10.1.2.4/30 via 10.1.2.3 dev cni0", "fd00:1:2::/80 via 2001:db8::2 dev up0 proto static metric 1024",
+                      "unreachable fd00:1:2::/80 metric 1024"):
+            with self.subTest(route):
+                version = "-6" if "::" in route else "-4"
+                run("ip", version, "route", "add", *route.split())
+                remedy = self.assert_finds("error", "routes", f"overlaps the node's route {route}", besides=("pods",))
+                self.assertEqual(remedy, f"ip {'-6 ' if '::' in route else ''}route del {route}")
+                self.cured(remedy)
+
+    def test_of_two_routes_to_the_subnet_the_one_that_counts(self):
+        for more in ("via 192.0.2.2 metric 100", "via 192.0.2.2 proto static metric 7"):
+            run("ip", "route", "add", "10.1.2.0/28", *more.split())
+        for more in ("via 2001:db8::2", "via 2001:db8::2 metric 300"):
+            run("ip", "-6", "route", "add", "fd00:1:2::/64", *more.split())
+        self.assert_healthy()
+        run("ip", "route", "prepend", "10.1.2.0/28", "via", "192.0.2.2")
+        self.cured(self.assert_finds("error", "routes", "10.1.2.0/28 via 192.0.2.2 dev up0", besides=("pods",)))
+        run("ip", "-6", "route", "add", "fd00:1:2::/64", "via", "2001:db8::2", "metric", "5")
+        self.cured(self.assert_finds("error", "routes", "fd00:1:2::/64 via 2001:db8::2", besides=("pods",)))
+
+    def test_a_subnet_that_another_link_has(self):
+        run("ip", "addr", "add", "10.1.2.9/29", "dev", "up0")
+        remedy = self.assert_finds("error", "routes", "10.1.2.8/29 dev up0 proto kernel")
+        self.assertEqual(remedy, f'in {FILE} set another "subnet" in "ipam", remove the pods of network \'net\', '
+                         "ip addr del 10.1.2.1/28 dev cni0, and start the pods again")
+        run("ip", "addr", "del", "10.1.2.9/29", "dev", "up0")
         run("ip", "route", "add", "10.1.0.0/16", "dev", "up0")
         self.assert_finds("warning", "routes", "10.1.0.0/16 dev up0")
         run("ip", "route", "del", "10.1.0.0/16", "dev", "up0")
+        ranges = [[{"subnet": "10.1.2.0/28", "rangeEnd": "10.1.2.7"}], [{"subnet": "fd00:1:2::/64"}]]
+        use(chain(BRIDGE | {"ipam": BRIDGE["ipam"] | {"ranges": ranges}}, PORTMAP, BANDWIDTH))
+        run("ip", "route", "add", "10.1.2.8/29", "dev", "up0")  # no pod gets these
         self.assert_healthy()
 
+    def test_a_subnet_that_was_changed_while_pods_live(self):
+        """ADD of every pod fails until the bridge has the gateway, which costs the pods that live nothing."""
+        other = [[{"subnet": "10.1.9.0/28"}], [{"subnet": "fd00:1:2::/64"}]]
+        use(chain(BRIDGE | {"ipam": BRIDGE["ipam"] | {"ranges": other}}, PORTMAP, BANDWIDTH))
+        pod = Pod("c")
+        self.assertNotEqual(cnitool("add", "net", pod.path, CNI_PATH=BIN).status, 0)
+        remedy = self.assert_finds("error", "bridge addresses", "'cni0' has address 10.1.2.1/28", "outside of the subnets")
+        self.assertEqual(remedy, "ip addr add 10.1.9.1/28 dev cni0")
+        self.cured(remedy)
+        self.add(pod, 8090)
+        for one in (*self.pods, pod):
+            one.run("ping", "-c1", "-W2", "192.0.2.2")
+        other = BRIDGE | {"isGateway": True, "ipam": {"type": "host-local", "subnet": "10.1.2.0/28", "gateway": "10.1.2.14"}}
+        use(chain(other, name="moved"), "20-moved.conflist")
+        self.assert_finds("error", "bridge addresses", "10.1.2.1/28, which is no gateway of network 'moved'", besides=("subnets",))
+        os.unlink(f"{CONF_DIR}/20-moved.conflist")
+        for one in (*self.pods, pod):
+            self.assert_ok(cnitool("del", "net", one.path, CNI_PATH=BIN))
+        run("ip", "addr", "del", "10.1.9.1/28", "dev", "cni0")
+        remedy = self.assert_finds("error", "bridge addresses", "10.1.2.1/28")
+        self.assertEqual(remedy, "ip addr del 10.1.2.1/28 dev cni0")
+        self.cured(remedy)
 
     def test_a_route_of_a_bridge_that_a_removed_network_left(self):
         run("ip", "link", "add", "cni9", "type", "bridge")
         run("ip", "addr", "add", "10.1.2.9/28", "dev", "cni9")
         run("ip", "link", "set", "cni9", "up")
-        self.cured(self.assert_finds("error", "routes", "10.1.2.0/28 dev cni9"))
+        self.cured(self.assert_finds("warning", "routes", "10.1.2.0/28 dev cni9"))
 
     def test_pods_that_containerd_attached_to_its_loopback_network(self):
         """Each has an entry of the network cni-loopback, as the Go library writes it."""
@@ -845,7 +895,7 @@ class Firewall(DoctorTest):
             run("nft", f"add rule inet site {last} counter drop")
             if last == "rest":
                 run("nft", "add rule inet site forward jump rest")
-            self.cured(self.assert_finds("warning", "forward policy", "'inet site forward'", "'cni0'"))
+            self.cured(self.assert_finds("error", "forward policy", "'inet site forward'", "'cni0'"))
             self.assertRegex(run("nft", "list", "chain", "inet", "site", last), r"(?s)cni0.*accept\n.*cni0.*accept\n.*drop\n")
             run("nft", "flush chain inet site forward")
 
@@ -856,18 +906,54 @@ class Firewall(DoctorTest):
             run(tool, "-A", "FORWARD", "-j", "DROP")
         except (RuntimeError, OSError) as reason:
             self.skipTest(str(reason))
-        remedy = self.assert_finds("warning", "forward policy", "filter FORWARD", "'cni0'")
+        remedy = self.assert_finds("error", "forward policy", "filter FORWARD", "'cni0'")
         self.cured(remedy.replace("iptables ", f"{tool} "))
         rules = [line for line in run(tool, "-S", "FORWARD").splitlines() if line.startswith("-A")]
         self.assertEqual((len(rules), rules[0], rules[-1]), (4, "-A FORWARD -i lo -j ACCEPT", "-A FORWARD -j DROP"))
 
-    def test_a_policy_behind_rules_that_may_accept_is_a_warning(self):
-        run("nft", "add", "table", "inet", "filter")
-        run("nft", "add", "chain", "inet", "filter", "forward",
-            "{ type filter hook forward priority 0; policy drop; }")
-        run("nft", "add", "rule", "inet", "filter", "forward", "ct", "state", "established",
-            "accept")
-        self.cured(self.assert_finds("warning", "forward policy", "clearly"))
+    def test_a_policy_is_an_error_unless_a_rule_may_be_meant_for_the_pods(self):
+        run("nft", "add", "table", "inet", "site")
+        run("nft", "add", "chain", "inet", "site", "forward", "{ type filter hook forward priority 0; policy drop; }")
+        run("nft", "add", "rule", "inet", "site", "forward", "ct state established,related accept")
+        run("nft", "add", "set", "inet", "site", "docker", "{ type ifname; elements = { docker0 }; }")
+        for rules, level in (
+                ((), "error"), (("iifname docker0 accept", "iifname != cni0 accept", "iifname @docker accept"), "error"),
+                (("ct state vmap { established : accept, invalid : drop }", "ip saddr 10.244.0.0/16 accept"), "error"),
+                (("tcp dport 22 accept", "meta l4proto icmp accept", "limit rate 1/second accept"), "error"),
+                (("meta mark & 0x4000 == 0x4000 accept",), "error"),
+                (("iifname cni0 tcp dport 443 accept",), "warning"), (("meta mark 7 accept",), "warning"),
+                (("iifname . oifname { cni0 . up0 } accept",), "warning"), (("iifname vmap { cni0 : accept }",), "warning")):
+            with self.subTest(rules):
+                for rule in rules:
+                    run("nft", "add", "rule", "inet", "site", "forward", rule)
+                self.assert_finds(level, "forward policy", "'inet site forward' drops packets by default")
+                run("nft", "flush", "chain", "inet", "site", "forward")
+                run("nft", "add", "rule", "inet", "site", "forward", "ct state established,related accept")
+        run("nft", "add", "rule", "inet", "site", "forward", "iifname", "cni0", "oifname", "up0", "accept")
+        self.cured(self.assert_finds("error", "forward policy", "drops new connections to hostPort 8080/tcp"))
+
+    @suite.cases([(tool, tool) for tool in ("iptables-nft", "iptables-legacy")])
+    def rules_of_others_beside_a_policy_of(self, tool):
+        """As of docker, kube-proxy and ufw."""
+        rules = ("-i docker0 -j ACCEPT", "! -i cni0 -j ACCEPT", "-s 10.244.0.0/16 -j ACCEPT", "-m mark --mark 0x4000/0x4000 -j ACCEPT",
+                 "-m conntrack --ctstate RELATED,ESTABLISHED -j ACCEPT", "-p icmp --icmp-type 8 -j ACCEPT", "-p tcp --dport 22 -j ACCEPT",
+                 "-p tcp --tcp-flags SYN,ACK SYN -m limit --limit 1/s -j ACCEPT")
+        try:
+            run(tool, "-P", "FORWARD", "DROP")
+        except (RuntimeError, OSError) as reason:
+            self.skipTest(str(reason))
+        for rule in rules:
+            run(tool, "-A", "FORWARD", *rule.split())
+        remedy = self.assert_finds("error", "forward policy", "drops packets by default, and no rule accepts")
+        self.cured(remedy.replace("iptables ", f"{tool} "))
+
+    def test_a_table_of_others_that_drops_before_the_routing_or_behind_it(self):
+        run("nft", "add", "table", "inet", "site")
+        for hook, rule in (("prerouting", "iifname cni0 drop"), ("postrouting", "ip saddr 10.1.0.0/16 oifname up0 reject")):
+            run("nft", "add", "chain", "inet", "site", hook, f"{{ type filter hook {hook} priority -200; }}")
+            run("nft", "add", "rule", "inet", "site", hook, rule.replace("reject", "drop"))
+            self.cured(self.assert_finds("error", "forward policy", f"'inet site {hook}'", "'cni0'"))
+            run("nft", "flush", "chain", "inet", "site", hook)
 
     def test_rules_of_both_iptables(self):
         try:
@@ -924,10 +1010,8 @@ class Firewall(DoctorTest):
             self.assert_healthy()
         run("iptables-nft", "-P", "FORWARD", "DROP")
         self.with_firewall(backend="nftables")
-        remedy = self.assert_finds("error", "forward policy", "'ip filter FORWARD'", "'cni0'", besides=["pods"])
-        shell(remedy)
-        self.assertEqual(config()["plugins"][3]["backend"], "iptables")
-        self.cured(self.assert_finds("error", "forward policy", "drops new connections to hostPort 8080/tcp"))
+        shell(self.assert_finds("error", "forward policy", "'ip filter FORWARD'", "'cni0'", besides=["pods"]))
+        self.assertNotIn("forward policy", {one["check"] for one in self.doctor()[1]})
 
     def test_a_chain_of_nftables_is_closed_to_the_plugin_firewall(self):
         run("nft", "add", "table", "inet", "site")
@@ -961,15 +1045,12 @@ class Firewall(DoctorTest):
         self.assertLess(rules.index("drop\n\t\tiif"), rules.index("accept"))
 
     def test_firewalld_and_the_backends_of_the_plugin_firewall(self):
-        run("nft", "add", "table", "inet", "firewalld")
-        run("nft", "add", "chain", "inet", "firewalld", "filter_FORWARD",
-            "{ type filter hook forward priority 10; policy accept; }")
+        self.firewalld()
         self.with_firewall()
         self.assert_healthy()
         for backend in ("iptables", "nftables"):
             self.with_firewall(backend=backend)
-            remedy = self.assert_finds("warning", "firewalld", "'cni0'", besides=["pods"])
-            self.assertIn('set "backend": "firewalld" in the plugin "firewall"', remedy)
+            self.assert_finds("error", "firewalld", "rejects", "'cni0'", besides=["pods"])
 
     def test_rules_of_the_plugin_firewall_that_were_flushed(self):
         self.with_firewall(backend="nftables")
@@ -993,12 +1074,26 @@ class Firewall(DoctorTest):
             f"{{ 10.1.2.10 comment \"{network}-0123456789abcdef, net: net, if: eth0, id: y\" }}")
         self.cured(self.assert_finds("warning", "leftovers", "firewall: firewall"))
 
-    def test_firewalld(self):
+    def firewalld(self):
+        """As it is between zones that have none of the pods' links."""
         run("nft", "add", "table", "inet", "firewalld")
         run("nft", "add", "chain", "inet", "firewalld", "filter_FORWARD",
             "{ type filter hook forward priority 10; policy accept; }")
-        run("nft", "add", "rule", "inet", "firewalld", "filter_FORWARD", "reject")
-        self.assert_finds("warning", "firewalld", "'cni0'")
+        for rule in ("ct state { established, related } accept", "ct status dnat accept", "iifname lo accept",
+                     "ct state { invalid } drop", "reject with icmpx type admin-prohibited"):
+            run("nft", "add", "rule", "inet", "firewalld", "filter_FORWARD", rule)
+
+    def test_firewalld(self):
+        """Its own program keeps what it opens, if it runs."""
+        self.firewalld()
+        remedy = self.assert_finds("error", "firewalld", "'inet firewalld filter_FORWARD' rejects", "'cni0'")
+        shutil.copy("/bin/sleep", "/run/firewalld")
+        with subprocess.Popen(["/run/firewalld", "60"]) as running:
+            self.assertEqual(self.assert_finds("error", "firewalld"),
+                             "firewall-cmd --zone=trusted --change-interface=cni0 && "
+                             "firewall-cmd --permanent --zone=trusted --change-interface=cni0")
+            running.kill()
+        self.cured(remedy)
 
 
 class Surroundings(DoctorTest):
@@ -1006,6 +1101,60 @@ class Surroundings(DoctorTest):
         run("ip", "route", "del", "default")
         remedy = self.assert_finds("warning", "uplink", "IPv4")
         self.cured(remedy.replace("GATEWAY", "192.0.2.2").replace("LINK", "up0"))
+
+    def test_an_uplink_that_does_not_work(self):
+        for family, default in (("-4", "blackhole default metric 0"), ("-6", "unreachable default metric 5")):
+            run("ip", "route", "del", "default")  # of IPv4, whose metric is 0
+            run("ip", family, "route", "add", *default.split())
+            if family == "-6":
+                run("ip", "route", "add", "default", "via", "192.0.2.2")
+            shell(self.assert_finds("error", "uplink", default.split(" metric")[0]))
+            run("ip", "route", "replace", "default", "via", "192.0.2.2")
+            self.assert_healthy()
+        run("ip", "-n", "outside", "link", "set", "eth0", "down")
+        self.assertTrue(wait_for(lambda: self.operstate("up0") != "UP"))
+        self.assert_finds("error", "uplink", "link 'up0' has no carrier, and the default route")
+        run("ip", "link", "set", "up0", "down")
+        self.assertEqual(self.assert_finds("error", "uplink", "link 'up0' is down, and the node has no default route"),
+                         "ip link set up0 up")
+
+    @staticmethod
+    def operstate(link):
+        return json.loads(run("ip", "-j", "link", "show", link))[0]["operstate"]
+
+    def test_the_link_of_pods_on_the_wire(self):
+        """A macvlan's master, a vlan under it, and a bridge without a gateway, with and without pods."""
+        shutil.copy(os.path.join(OURS, "macvlan"), BIN)
+        run("ip", "link", "add", "lan0", "type", "veth", "peer", "name", "lan1", "netns", "outside")
+        run("ip", "link", "add", "br0", "type", "bridge")
+        run("ip", "link", "set", "lan0", "up", "master", "br0")
+        run("ip", "link", "set", "br0", "up")
+        run("ip", "-n", "outside", "link", "set", "lan1", "up")
+        self.assertTrue(wait_for(lambda: self.operstate("lan0") == "UP"))
+        pool = {"type": "host-local", "ranges": [[{"subnet": "172.20.0.0/24"}]]}
+        kinds = {"lan": {"type": "macvlan", "master": "br0", "ipam": pool}, "wire": {"type": "bridge", "bridge": "br0"}}
+        if lack("macvlan"):
+            del kinds["lan"]
+        for name, plugin in kinds.items():
+            use({"cniVersion": "1.1.0", "name": name, "plugins": [plugin]}, f"{name}.conflist")
+        self.assert_healthy()
+        run("ip", "link", "set", "lan0", "down")
+        self.cured(self.assert_finds("warning", "masters", "link 'lan0' is down"))
+        pods = {name: Pod(name) for name in kinds}
+        for name, pod in pods.items():
+            self.assert_ok(cnitool("add", name, pod.path, CNI_PATH=BIN))
+        self.assert_healthy()
+        run("ip", "link", "set", "lan0", "down")
+        _, found = self.doctor()
+        self.assertEqual({one["what"] for one in found if one["level"] == "error"},
+                         {"link 'lan0' is down: 'br0', the master of network 'lan', stands on it",
+                          "link 'lan0' is down: no other port of bridge 'br0' is on the wire"} if len(kinds) == 2 else
+                         {"link 'lan0' is down: no other port of bridge 'br0' is on the wire"})
+        self.assertEqual({one["remedy"] for one in found}, {"ip link set lan0 up"})
+        self.cured(found[0]["remedy"])
+        run("ip", "-n", "outside", "link", "set", "lan1", "down")
+        self.assertTrue(wait_for(lambda: self.operstate("lan0") != "UP"))
+        self.assert_finds("error", "masters", "link 'lan0' has no carrier")
 
     def test_a_bridge_with_a_larger_MTU_than_the_uplink(self):
         run("ip", "link", "set", "up0", "mtu", "1400")

@@ -12,7 +12,7 @@ std::vector<KnownRange> node_ranges(const Node& node) {
   std::vector<KnownRange> out;
   Names links = uplinks(node, netlink::Family::kIpv4);
   for (const auto& name : uplinks(node, netlink::Family::kIpv6)) links.push_back(name);
-  for (const netlink::LinkAddress& one : node.cluster->addresses) {
+  for (const netlink::LinkAddress& one : node.addresses) {
     const netlink::Link* const link = node.link(one.link);
     if (link == nullptr || std::find(links.begin(), links.end(), link->name) == links.end()) {
       continue;

@@ -4,8 +4,8 @@
 #include "cnitool/json_at.h"
 #include "cnitool/output.h"
 
-// The subnet of the node's pods: the Node object, flanneld's file, the network's config, the bridge
-// and leases agree.
+// The subnet of the node's pods: the Node object, flanneld's file, the network's config and
+// leases agree.
 namespace tool::doctor::kubernetes {
 
 namespace {
@@ -22,11 +22,6 @@ std::vector<Subnet> subnets_of(const Node& node, const std::string& network) {
   std::vector<Subnet> out = subnets(node);
   std::erase_if(out, [&](const Subnet& one) { return one.network != network; });
   return out;
-}
-
-bool is_inside(const Cidr& range, const std::vector<Subnet>& all) {
-  return std::any_of(all.begin(), all.end(),
-                     [&](const Subnet& one) { return one.range.subnet.contains(range.ip); });
 }
 
 // Of the families that the cluster gives this node.
@@ -53,23 +48,6 @@ std::string ranges_remedy(const cni::NetworkList& list, const Node& node,
     sets += cat(sets.empty() ? "" : ", ", "[{\"subnet\": \"", one.range.str(), "\"}]");
   }
   return cat("in ", list.file, " set \"ranges\": [", sets, "] in \"ipam\"");
-}
-
-const netlink::Link* bridge_of(const Node& node, const BridgeNetwork& one) {
-  return one.vlan == 0 && one.is_gateway ? node.link(one.bridge) : nullptr;
-}
-
-// Pods that are attached to the bridge have it as their gateway.
-Names pods_behind(const Node& node, const std::string& network, const Cidr& gateway) {
-  Names out;
-  for (const AttachmentState& one : node.attachments) {
-    const bool is_behind = std::ranges::any_of(
-        one.result.ips, [&](const cni::Address& ip) { return gateway.contains(ip.cidr.ip); });
-    if (one.is_alive() && one.key.network == network && is_behind) {
-      out.push_back(name_of(node, one.key));
-    }
-  }
-  return out;
 }
 
 Names pods_outside(const Node& node, const std::string& network,
@@ -116,34 +94,6 @@ Findings check_pod_subnets(const Node& node) {
                    ranges_remedy(*list, node, given),
                    {list->name}});
     break;
-  }
-  return out;
-}
-
-// Networks of one bridge may share it.
-Findings check_bridge_addresses(const Node& node) {
-  Findings out;
-  for (const BridgeNetwork& one : bridge_networks(node)) {
-    const netlink::Link* const bridge = bridge_of(node, one);
-    std::vector<Subnet> all;
-    for (const BridgeNetwork& other : bridge_networks(node)) {
-      if (other.bridge != one.bridge) continue;
-      for (const Subnet& subnet : subnets_of(node, other.list->name)) all.push_back(subnet);
-    }
-    if (bridge == nullptr || all.empty()) continue;
-    for (const netlink::LinkAddress& address : node.cluster->addresses) {
-      if (address.link != bridge->index || address.cidr.ip.is_link_local()) continue;
-      if (is_inside(address.cidr, all)) continue;
-      const Names pods = pods_behind(node, one.list->name, address.cidr);
-      out.push_back({Level::kError,
-                     cat("bridge '", one.bridge, "' has address ", address.cidr.str(),
-                         ", which is outside of the subnets of network '", one.list->name, "'"),
-                     cat("ADD fails, or pods have a gateway that the bridge does not have",
-                         pods.empty() ? "" : cat("; it is the gateway of ", some_of(pods))),
-                     cat(pods.empty() ? "" : cat("remove the pods ", some_of(pods), ", then "),
-                         "ip addr del ", address.cidr.str(), " dev ", one.bridge),
-                     {one.list->name}});
-    }
   }
   return out;
 }

@@ -49,8 +49,6 @@ constexpr Check kChecks[] = {
      has_bridge_networks},
     {"pod subnets", Part::kCluster, "the network has the node's pod subnets", check_pod_subnets,
      kNetworks | kPools, has_subnets},
-    {"bridge addresses", Part::kCluster, "bridges have addresses of their networks",
-     check_bridge_addresses, kPools | kRoutes, has_bridge_networks},
     {"lease ranges", Part::kCluster, "all pods have addresses of their networks",
      check_lease_ranges, kPools | kCache},
     {"subnet.env", Part::kCluster, "flanneld has written the node's subnet", check_subnet_env,

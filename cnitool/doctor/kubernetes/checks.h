@@ -49,7 +49,6 @@ Findings check_plugin_dirs(const Node& node);
 Findings check_plugin_owners(const Node& node);
 // check_subnets.cc
 Findings check_pod_subnets(const Node& node);
-Findings check_bridge_addresses(const Node& node);
 Findings check_lease_ranges(const Node& node);
 Findings check_subnet_env(const Node& node);
 // check_cluster_ranges.cc

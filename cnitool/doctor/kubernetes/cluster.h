@@ -8,7 +8,6 @@
 
 #include "cnitool/processes.h"
 #include "libcni/config/subnet_env.h"
-#include "netlink/route/address.h"
 #include "netlink/types/ip.h"
 
 /// What a node is to its cluster, read once.
@@ -64,7 +63,6 @@ struct Cluster {
   std::string subnet_env_failure;
   std::time_t subnet_env_written = 0;
   std::vector<KnownRange> services;
-  std::vector<netlink::LinkAddress> addresses;
   std::vector<std::string> unmanaged;   ///< patterns of links that NetworkManager leaves alone
   std::vector<std::string> pinned;      ///< patterns of links whose MAC address udev leaves alone
   std::vector<std::string> lost_kinds;  ///< of links that the networks need and the kernel lacks

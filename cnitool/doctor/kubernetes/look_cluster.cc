@@ -114,7 +114,7 @@ void look_at_services(Cluster& cluster, const Node& node) {
   }
   add_cluster_dns(cluster);
   const netlink::Link* const ipvs = node.link("kube-ipvs0");
-  for (const auto& one : cluster.addresses) {
+  for (const auto& one : node.addresses) {
     if (ipvs == nullptr || one.link != ipvs->index) continue;
     cluster.services.push_back({one.cidr, "link 'kube-ipvs0'"});
   }
@@ -182,11 +182,6 @@ void look_at_cluster(Cluster& cluster, const Node& node) {
     if (cni::Dir::exists(dir)) cluster.plugin_dirs.push_back(dir_of_plugins(dir, enforces));
   }
   cluster.packages = packages_of(node.programs);
-  try {
-    cluster.addresses = netlink::RouteSocket().addresses();
-  } catch (const netlink::Error&) {  // Source::kRoutes says why
-    cluster.addresses.clear();
-  }
   look_at_subnet_env(cluster, node);
   look_at_services(cluster, node);
   cluster.unmanaged = unmanaged_links();
