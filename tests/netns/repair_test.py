@@ -465,7 +465,7 @@ esac
             done = suite.plugin.subprocess.run([f"{OURS}/{type_}"], env=environment, text=True,
                                                capture_output=True, check=True)
             answer = json.loads(done.stdout)
-            verbs = (["REPAIR", "MIGRATE"] if type_ == "bridge" else []) + ["GC"]
+            verbs = ["REPAIR", *(["MIGRATE"] if type_ == "bridge" else []), "GC"]
             self.assertEqual(answer.pop("patchbay/verbs", None), verbs if more else None)
             self.assertEqual(set(answer), {"cniVersion", "supportedVersions"})
 
