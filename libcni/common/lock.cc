@@ -9,6 +9,7 @@
 #include <thread>
 
 #include "libcni/common/error.h"
+#include "libcni/common/file_users.h"
 #include "libcni/common/hash.h"
 #include "libcni/common/phase.h"
 
@@ -26,9 +27,12 @@ bool try_lock(const Fd& fd, const std::string& path) {
 }
 
 Error out_of_time(const std::string& path, int fd, std::chrono::milliseconds waited) {
-  const std::string holder = lock_holder(fd);
-  return {Code::kTryAgainLater, cat("lock '", path, "': not free after ", waited.count() / 1000,
-                                    " s", holder.empty() ? "" : cat(", held by process ", holder))};
+  std::string held;
+  for (const FileUser& one : lock_holders(fd)) {
+    held += cat(held.empty() ? ", held by " : ", ", one.str());
+  }
+  return {Code::kTryAgainLater,
+          cat("lock '", path, "': not free after ", waited.count() / 1000, " s", held)};
 }
 
 bool try_byte(const Fd& fd, const std::string& path, off_t byte) {

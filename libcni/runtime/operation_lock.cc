@@ -53,6 +53,22 @@ bool try_lock(const Fd& file, const ByteLock& wanted) {
   throw netlink::Error(cat("lock ", wanted.what), errno);
 }
 
+Fd open_to_look(const Cache& cache) {
+  return Fd(
+      ::open(cat(cache.dir(), "/lock").c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
+}
+
+// Whether a lock of the type would have to wait. Empty: unknown.
+std::optional<bool> is_locked(const Fd& file, short type, off_t byte) {
+  struct flock lock {};
+  lock.l_type = type;
+  lock.l_whence = SEEK_SET;
+  lock.l_start = byte;
+  lock.l_len = 1;
+  if (!file || ::fcntl(file.get(), F_OFD_GETLK, &lock) != 0) return std::nullopt;
+  return lock.l_type != F_UNLCK;
+}
+
 // Waits by asking again: a system call that waits could be ended by a signal alone, and a library
 // should not take a signal from the program that it is in.
 void lock(const Fd& file, const ByteLock& wanted, const OperationLock::Wait& wait) {
@@ -61,9 +77,11 @@ void lock(const Fd& file, const ByteLock& wanted, const OperationLock::Wait& wai
   for (std::chrono::milliseconds pause{1};; pause = std::min(2 * pause, kMaxPause)) {
     if (try_lock(file, wanted)) return;
     if (Clock::now() >= end) {
+      const auto holders = lock_holders(file.get(), wanted.byte);
       throw Error(Code::kTryAgainLater,
                   cat("lock ", wanted.what, ": not free after ", wait.limit.count() / 1000,
-                      " s, another operation on it is running"));
+                      " s, another operation on it is running",
+                      holders.empty() ? "" : cat(": ", holders.front().str())));
     }
     pollfd stop{wait.stop_fd, POLLIN, 0};
     if (::poll(&stop, 1, static_cast<int>(pause.count())) > 0) {
@@ -118,16 +136,17 @@ OperationLock OperationLock::of_container(const Cache& cache, const AttachmentKe
 }
 
 std::optional<bool> OperationLock::is_held(const Cache& cache, const std::string& container_id) {
-  const Fd file(
-      ::open(cat(cache.dir(), "/lock").c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
+  const Fd file = open_to_look(cache);
   if (!file && errno == ENOENT) return false;
-  struct flock lock {};
-  lock.l_type = F_WRLCK;
-  lock.l_whence = SEEK_SET;
-  lock.l_start = container(container_id).byte;
-  lock.l_len = 1;
-  if (!file || ::fcntl(file.get(), F_OFD_GETLK, &lock) != 0) return std::nullopt;
-  return lock.l_type != F_UNLCK;
+  return is_locked(file, F_WRLCK, container(container_id).byte);
+}
+
+std::vector<FileUser> OperationLock::collectors(const Cache& cache,
+                                                const std::string& network_name) {
+  const Fd file = open_to_look(cache);
+  const off_t byte = network(F_RDLCK, network_name).byte;
+  if (is_locked(file, F_RDLCK, byte) != true) return {};
+  return lock_holders(file.get(), byte);
 }
 
 }  // namespace cni

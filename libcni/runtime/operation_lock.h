@@ -3,7 +3,9 @@
 #include <chrono>
 #include <optional>
 #include <string>
+#include <vector>
 
+#include "libcni/common/file_users.h"
 #include "libcni/runtime/cache.h"
 #include "netlink/types/fd.h"
 
@@ -33,6 +35,10 @@ class OperationLock {
   /// Whether an operation on the container is running. Takes no lock and makes no file. Empty:
   /// unknown, because this process may not read the file.
   static std::optional<bool> is_held(const Cache& cache, const std::string& container_id);
+
+  /// The processes that collect the network: all its other operations wait. Takes no lock and makes
+  /// no file. Empty: none, or unknown.
+  static std::vector<FileUser> collectors(const Cache& cache, const std::string& network);
 
  private:
   explicit OperationLock(netlink::Fd file) : file_(std::move(file)) {}

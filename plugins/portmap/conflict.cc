@@ -1,17 +1,13 @@
 #include "plugins/portmap/conflict.h"
 
-#include <dirent.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <cstdlib>
-#include <memory>
 
+#include "libcni/common/file_users.h"
 #include "netlink/diag.h"
 #include "netlink/netns.h"
 #include "netlink/route/socket.h"
-#include "netlink/sysctl.h"
 
 namespace portmap {
 
@@ -25,64 +21,21 @@ std::string inode_of(int fd) {
   return cat(info.st_dev, ":", info.st_ino);
 }
 
-struct Process {
-  std::string pid, name, command_line;  ///< the arguments, each terminated by NUL
-};
-
-bool has_socket(const std::string& pid, const std::string& link) {
-  const std::string folder = cat("/proc/", pid, "/fd");
-  const std::unique_ptr<DIR, int (*)(DIR*)> stream(::opendir(folder.c_str()), ::closedir);
-  if (!stream) return false;  // the process has ended
-  while (const dirent* const entry = ::readdir(stream.get())) {
-    char target[64];
-    const ssize_t n = ::readlinkat(::dirfd(stream.get()), entry->d_name, target, sizeof target);
-    if (n > 0 && std::string_view(target, static_cast<std::size_t>(n)) == link) return true;
-  }
-  return false;
-}
-
-std::string content_of(const std::string& path) try {
-  return netlink::read_file(path).value_or("");
-} catch (const netlink::Error&) {
-  return {};
-}
-
-// The processes that have the socket open.
-std::vector<Process> processes_with(std::uint64_t inode) {
-  std::vector<Process> out;
-  const std::string link = cat("socket:[", inode, "]");
-  const std::unique_ptr<DIR, int (*)(DIR*)> stream(::opendir("/proc"), ::closedir);
-  if (!stream) return out;
-  while (const dirent* const entry = ::readdir(stream.get())) {
-    const std::string pid = entry->d_name;
-    if (pid.find_first_not_of("0123456789") != std::string::npos || !has_socket(pid, link))
-      continue;
-    std::string name = content_of(cat("/proc/", pid, "/comm"));
-    while (!name.empty() && name.back() == '\n') name.pop_back();
-    out.push_back({pid, name, content_of(cat("/proc/", pid, "/cmdline"))});
-  }
-  return out;
-}
-
-bool has_argument(const Process& process, const std::string& argument) {
-  return cat('\0', process.command_line).find(cat('\0', argument, '\0')) != std::string::npos;
-}
-
 bool overlaps(const netlink::Holder& holder, const Key& key) {
   return holder.address.is_unspecified() || !key.address || holder.address == *key.address;
 }
 
-std::string describe(const netlink::Holder& holder, const std::vector<Process>& processes) {
+std::string describe(const netlink::Holder& holder, const std::vector<cni::FileUser>& processes) {
   const std::string where = cat(holder.address.str(), " port ", holder.port);
   if (processes.empty()) return cat("a socket of the node on ", where);
   return cat("process '", processes[0].name, "' (pid ", processes[0].pid, ") on ", where);
 }
 
 void refuse_holder(const Key& key, const netlink::Holder& holder, const std::string& container_id) {
-  const auto processes = processes_with(holder.inode);
-  const bool own = std::any_of(processes.begin(), processes.end(), [&](const Process& process) {
-    return has_argument(process, container_id);
-  });
+  const auto processes = cni::users_of_socket(holder.inode);
+  const bool own =
+      std::any_of(processes.begin(), processes.end(),
+                  [&](const cni::FileUser& process) { return process.has_argument(container_id); });
   if (own) return;
   throw cni::Error(kPortInUse, cat("map ", key.str(), ": in use by ", describe(holder, processes)));
 }

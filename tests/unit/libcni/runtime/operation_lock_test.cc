@@ -140,7 +140,9 @@ TEST_CASE("lock: the complaint says what is in the way, and waiting can be stopp
   const auto held = locks.attachment("net", "c1")(kNow);
   CHECK_THROWS_WITH_AS(
       locks.attachment("net", "c1")({.limit = milliseconds(1)}),
-      "lock container 'c1': not free after 0 s, another operation on it is running", Error);
+      doctest::Contains("lock container 'c1': not free after 0 s, another operation on it is "
+                        "running: process "),
+      Error);
   auto [reads, writes] = surroundings::make_pipe();
   netlink::write_all(writes.get(), "x", "a pipe");
   CHECK_THROWS_WITH_AS(
