@@ -1,6 +1,7 @@
 #include "installer/folder.h"
 
 #include <fcntl.h>
+#include <sys/ioctl.h>
 #include <sys/random.h>
 #include <sys/xattr.h>
 #include <unistd.h>
@@ -45,6 +46,12 @@ void copy_label(const std::string& from, int to) {
   std::array<char, 256> label{};
   const ssize_t size = ::getxattr(from.c_str(), kLabel, label.data(), label.size());
   if (size > 0) ::fsetxattr(to, kLabel, label.data(), static_cast<std::size_t>(size), 0);
+}
+
+// Whether it shares the blocks of the other file now: btrfs and XFS can (ioctl_ficlone(2)).
+bool share_blocks(const netlink::Fd& from, const netlink::Fd& to) {
+  constexpr unsigned kType = 0x94, kNumber = 9;  // FICLONE of linux/fs.h
+  return ::ioctl(to.get(), _IOW(kType, kNumber, int), from.get()) == 0;
 }
 
 }  // namespace
@@ -96,12 +103,18 @@ std::string Folder::labelled(const std::string& name) const {
 }
 
 std::string Folder::write(const std::string& name, std::string_view content, unsigned mode) const {
+  return write(name, mode, [content](const netlink::Fd& fd, const std::string& path) {
+    netlink::write_all(fd.get(), content, path);
+  });
+}
+
+std::string Folder::write(const std::string& name, unsigned mode, const Fill& fill) const {
   const std::string aside = temporary_name(name);
   const netlink::Fd fd(
       ::openat(dir_.fd(), aside.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, S_IRWXU));
   if (!fd) fail("create", aside);
   try {
-    netlink::write_all(fd.get(), content, path_of(aside));
+    fill(fd, path_of(aside));
     if (::fchmod(fd.get(), mode) != 0) fail("set the mode of", aside);
     copy_label(labelled(name), fd.get());
     if (::fsync(fd.get()) != 0) fail("write to disk", aside);
@@ -126,14 +139,15 @@ void Folder::replace(const std::string& name, std::string_view content, unsigned
 }
 
 void Folder::put(const std::string& source, const std::string& name) const {
-  std::string aside = temporary_name(name);
-  if (::linkat(dir_.fd(), source.c_str(), dir_.fd(), aside.c_str(), 0) != 0) {
+  const netlink::Fd from(::openat(dir_.fd(), source.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW));
+  if (!from) fail("read", source);
+  const std::string aside = write(name, kMode, [&](const netlink::Fd& to, const std::string& path) {
+    if (share_blocks(from, to)) return;
     const auto content = netlink::read_regular_file(path_of(source));
     if (!content) fail("read", source);
-    aside = write(name, *content);
-  }
+    netlink::write_all(to.get(), *content, path);
+  });
   rename(aside, dir_.fd(), name);
-  ::unlinkat(dir_.fd(), aside.c_str(), 0);  // rename(2) keeps both names of one file
 }
 
 void Folder::keep(const std::string& name) const {

@@ -2,6 +2,7 @@
 
 #include <sys/stat.h>
 
+#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -46,8 +47,8 @@ class Folder {
   std::string write(const std::string& name, std::string_view content, unsigned mode = kMode) const;
   /// Makes or replaces a file, at once.
   void replace(const std::string& name, std::string_view content, unsigned mode) const;
-  /// Makes `name` another name of the file `source`, at once. Where the file system has no links,
-  /// or the file no more, it becomes a copy.
+  /// Makes `name` a copy of the file `source`, at once: of links cp(1) over one name would write
+  /// into all. Where the file system shares blocks (btrfs, XFS), it takes no space.
   void put(const std::string& source, const std::string& name) const;
   /// Keeps the file of that name as the previous one, unless one is kept.
   void keep(const std::string& name) const;
@@ -63,6 +64,8 @@ class Folder {
   void tidy() const;
 
  private:
+  using Fill = std::function<void(const netlink::Fd& fd, const std::string& path)>;
+  std::string write(const std::string& name, unsigned mode, const Fill& fill) const;
   std::string labelled(const std::string& name) const;  ///< the path whose label it gets
   std::optional<std::string> moved(const cni::Dir& kept, const std::string& name) const;
   explicit Folder(cni::Dir dir) : dir_(std::move(dir)) {}

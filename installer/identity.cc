@@ -26,6 +26,12 @@ bool is_same(const std::string& file, const struct stat& about, const Self& self
          netlink::read_regular_file(file) == self.content;
 }
 
+// Bytes of a copy that was not finished, as on a full disk.
+bool is_torn(const std::string& file, const struct stat& about, const Self& self) {
+  return S_ISREG(about.st_mode) && static_cast<std::size_t>(about.st_size) < self.content.size() &&
+         self.content.starts_with(netlink::read_regular_file(file).value_or("\n"));
+}
+
 unsigned number_at(std::string_view& text) {
   unsigned out = 0;
   const auto end = std::from_chars(text.data(), text.data() + text.size(), out).ptr;
@@ -50,10 +56,13 @@ Identities identify(const Folder& folder, const std::vector<std::string>& names,
     const auto about = folder.look(name);
     if (!about) continue;
     one.kind = Identity::Kind::kOther;
-    const bool is_link = same && same->st_dev == about->st_dev && same->st_ino == about->st_ino;
-    if (is_link || is_same(folder.path_of(name), *about, self)) {
-      one = {.kind = Identity::Kind::kSame, .version = self.version};
+    const bool is_known = same && same->st_dev == about->st_dev && same->st_ino == about->st_ino;
+    if (is_known || is_same(folder.path_of(name), *about, self)) {
+      one = {
+          .kind = Identity::Kind::kSame, .is_link = about->st_nlink > 1, .version = self.version};
       same = about;
+    } else if (is_torn(folder.path_of(name), *about, self)) {
+      one = {.kind = Identity::Kind::kPatchbay, .version = self.version, .what = "cut off"};
     } else if (S_ISDIR(about->st_mode)) {
       one.what = "a directory";
     } else {

@@ -17,6 +17,7 @@ struct Identity {
     kOther,     ///< another program, or nothing that could be asked
   };
   Kind kind = Kind::kMissing;
+  bool is_link = false;      ///< of kSame: the file has other names, which cp over one changes, too
   std::string version = {};  ///< of kPatchbay
   std::string what = {};     ///< as it calls itself: "CNI bridge plugin v1.9.1"; or why it cannot
   std::string plugin = {};   ///< "bridge", of `what`

@@ -4,6 +4,7 @@
 
 #include "installer/config_file.h"
 #include "installer/identity.h"
+#include "installer/new_folder.h"
 #include "installer/options.h"
 #include "libcni/common/error.h"
 #include "libcni/plugin/invoke.h"
@@ -99,6 +100,7 @@ std::string put_name(const Folder& folder, const std::string& source, const std:
   if (is_kept) folder.keep(name);
   folder.put(source, name);
   if (before.kind == Kind::kMissing) return cat("installed ", name);
+  if (before.is_link) return cat("separated ", name, " (cp over one name of a file changes all)");
   return cat("replaced  ", name, " (", before.what, is_kept ? ", which uninstall restores)" : ")");
 }
 
@@ -110,7 +112,7 @@ std::size_t put_names(const Folder& folder, const Identities& before, const Self
     if (source.is_temporary() && name != kSuite) require_answer(folder, source.file(), name);
   }
   for (const auto& [name, one] : before) {
-    if (one.kind == Kind::kSame) continue;
+    if (one.kind == Kind::kSame && !one.is_link) continue;
     say(put_name(folder, source.file(), name, one));
     ++changed;
   }
@@ -122,7 +124,9 @@ std::size_t put_names(const Folder& folder, const Identities& before, const Self
 Status install(const Options& options) {
   const Self self = Self::read();
   require_usable(options);
+  const auto made = text_of_new(options.dir);
   const Folder folder = Folder::create(options.dir);
+  if (made) say(*made);
   require_not_unpacked_by_k3s(folder);
   const netlink::Fd lock = folder.lock();
   folder.remove_temporary();

@@ -28,8 +28,8 @@ int suite_main(std::span<const Plugin* const> plugins, std::span<const SuiteComm
 /// The plugin of this executable that a type stands for, whatever CNI_PATH has; null: there is
 /// none.
 const Plugin* plugin_named(std::string_view type) noexcept;
-/// The plugin that a call by the name type would be, where file is the executable that runs now: it
-/// can be called without another process. Null otherwise.
+/// The plugin that a call by the name type would be, where file is the executable that runs now or
+/// a copy of it: it can be called without another process. Null otherwise.
 const Plugin* own_plugin(std::string_view type, const std::string& file) noexcept;
 /// The same of an IPAM plugin.
 const Plugin* linked_plugin(std::string_view type, const std::string& file) noexcept;

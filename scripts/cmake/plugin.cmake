@@ -59,7 +59,8 @@ function(cni_program name)
                     -Wl,--no-whole-archive plugins_list installer)
   add_custom_command(TARGET ${name} POST_BUILD ${links} VERBATIM)
   if(NOT CNI_SANITIZE)
-    target_link_options(${name} PRIVATE $<$<BOOL:${CNI_STRIP}>:-s> -static-pie)
+    # By its build ID a copy is known as the same executable (suite.cc).
+    target_link_options(${name} PRIVATE $<$<BOOL:${CNI_STRIP}>:-s> -static-pie -Wl,--build-id)
     if(CNI_PACKS_RELOCATIONS)  # 85 kB of them
       target_link_options(${name} PRIVATE -Wl,-z,pack-relative-relocs)
     endif()
