@@ -34,9 +34,10 @@ struct Settings {
 struct Selection {
   std::string network = {};
   std::set<std::string> containers = {};  ///< IDs
+  std::set<std::string> without = {};     ///< networks that are left out
 
   bool has(const cni::AttachmentKey& key) const {
-    return (network.empty() || network == key.network) &&
+    return !without.contains(key.network) && (network.empty() || network == key.network) &&
            (containers.empty() || containers.contains(key.container_id));
   }
 };

@@ -81,15 +81,16 @@ std::vector<std::string> names_of(const Node& node,
 void add_without_interface(const Node& node, Findings& out) {
   for (const auto& [network, all] : finished(node, cni::Liveness::kNoInterface)) {
     const bool is_one = all.size() == 1;
+    std::vector<const cni::AttachmentKey*> keys;
+    for (const AttachmentState* one : all) keys.push_back(&one->key);
     out.push_back(
         {Level::kWarning,
          cat("network '", network, "' has ", counted(all.size(), "attachment"),
              is_one ? " without its interface: " : " without their interfaces: ",
              some_of(names_of(node, all))),
          cat("a pod that runs has no network, and nothing but a restart gives it one; ", kKept),
-         cat(is_one ? cat("restart the pod of container ", all[0]->key.container_id)
-                    : "restart these pods",
-             "; if no runtime has it, cnitool gc ", network, " --keep-alive"),
+         cat(restart_of(node, keys), "; if no runtime has it, cnitool gc ", network,
+             " --keep-alive"),
          {network}});
   }
 }

@@ -72,22 +72,61 @@ Findings check_clock(const Node& node) {
   return out;
 }
 
+// A call gives up after 60 s (cni::kLockDeadline), so that a runtime sees it fail and tries again.
+Findings check_locks(const Node& node) {
+  Findings out;
+  for (const HeldLock& one : node.held_locks) {
+    Names holders, pids;
+    for (const auto& user : one.holders) {
+      holders.push_back(user.str());
+      pids.push_back(user.pid);
+    }
+    const Names networks(one.networks.begin(), one.networks.end());
+    const std::string who = networks.empty() ? "networks" : cat("'", joined(networks, "', '"), "'");
+    out.push_back(
+        {one.is_gc ? Level::kWarning : Level::kError,
+         cat("lock '", one.path, "' has not been free for ", kHungSeconds,
+             " s: ", holders.empty() ? "its holder is unknown" : cat("held by ", joined(holders))),
+         cat("ADD and DEL of ", who, " wait for it and fail; their pods were not looked at"),
+         pids.empty() ? "cat /proc/locks"
+         : one.is_gc  ? cat("ps -fp ", joined(pids, ","))
+                      : cat("kill -9 ", joined(pids, " ")),
+         networks});
+  }
+  return out;
+}
+
+// portmap refuses such a port at ADD: the process came later.
+Findings check_host_ports(const Node& node) {
+  Findings out;
+  for (const TakenPort& one : node.taken_ports) {
+    out.push_back({Level::kWarning,
+                   cat("hostPort ", one.port, " of ", one.pod, ": ", one.holder, " listens on it"),
+                   "the pod gets what is sent to the port, and the process nothing; if the pod is "
+                   "restarted, ADD fails. Give one of them another port",
+                   cat("ss -lnp ", one.filter),
+                   {one.network}});
+  }
+  return out;
+}
+
 Findings check_disks(const Node& node) {
-  constexpr double kNearlyFull = 0.05, kFull = 0.001;
+  constexpr double kNearlyFull = 0.05;
   Findings out;
   for (const FileSystem& one : node.file_systems) {
     if (one.read_only) {
       out.push_back({Level::kError, cat("the file system of ", one.path, " is read-only"),
-                     "ADD can store neither lease nor cache entry",
+                     "ADD fails, because plugins and runtimes keep their state there",
                      cat("mount -o remount,rw $(findmnt -n -o TARGET -T ", one.path, ")")});
     } else if (const double least = std::min(one.free_bytes, one.free_files); least < kNearlyFull) {
-      out.push_back({least < kFull ? Level::kError : Level::kWarning,
+      out.push_back({is_full(one) ? Level::kError : Level::kWarning,
                      cat("the file system of ", one.path, " has ", percent(least), " of its ",
                          one.free_bytes < one.free_files ? "space" : "files", " left"),
-                     "ADD fails when it is full",
+                     is_full(one) ? "ADD fails, because plugins and runtimes keep their state there"
+                                  : "ADD fails when it is full",
                      cat("du -x -d 2 $(findmnt -n -o TARGET -T ", one.path, ") | sort -n")});
     }
-    if (one.in_memory) {
+    if (one.in_memory && !one.path.starts_with("/run/")) {
       out.push_back({Level::kNote, cat(one.path, " is in memory"),
                      "it is empty after a reboot, after which no pod exists either"});
     }

@@ -1,8 +1,8 @@
 #include <algorithm>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <set>
 
-#include "cnitool/delegate.h"
 #include "cnitool/doctor/checks.h"
 #include "cnitool/doctor/facts.h"
 #include "cnitool/output.h"
@@ -13,25 +13,13 @@ namespace tool::doctor {
 
 namespace {
 
-// The networks that use a plugin.
-Names users_of(const Node& node, const std::string& type) {
-  Names out;
-  for (const cni::NetworkList& list : node.networks.lists) {
-    if (std::any_of(list.plugins.begin(), list.plugins.end(), [&](const auto& plugin) {
-          const cni::PluginConf made = effective(plugin);
-          return plugin.type == type || made.type == type || ipam_type_of(made) == type;
-        })) {
-      out.push_back(list.name);
-    }
-  }
-  return out;
-}
+enum class Fault { kMissing, kMisspelt, kNoexec, kNotExecutable, kFails };
 
 // A type that is one letter off is the config's mistake.
-std::string missing_remedy(const Node& node, const PluginFile& program) {
+std::string correction_of(const Node& node, const PluginFile& program) {
+  if (program.similar.empty() || node.suite.plugins.contains(program.type)) return {};
   for (const cni::NetworkList& list : node.networks.lists) {
     for (const auto& plugin : list.plugins) {
-      if (program.similar.empty()) continue;
       if (plugin.type == program.type) {
         return cat("in ", list.file, " set \"type\": \"", program.similar, "\" in the plugin \"",
                    program.type, "\"");
@@ -40,25 +28,139 @@ std::string missing_remedy(const Node& node, const PluginFile& program) {
       return cat("in ", list.file, " set \"type\": \"", program.similar, "\" in \"ipam\"");
     }
   }
-  return cat("install -m 755 ", program.type, " ",
-             node.plugin_path.empty() ? "/opt/cni/bin" : node.plugin_path.front(), "/");
+  return {};
 }
 
-Finding noexec_of(const PluginFile& one, std::string why, Names users) {
-  return {Level::kError, cat("plugin '", one.file, "' is on a file system that is mounted noexec"),
-          std::move(why), cat("mount -o remount,exec $(findmnt -n -o TARGET -T ", one.file, ")"),
-          std::move(users)};
+std::string dir_of(const std::string& file) { return file.substr(0, file.rfind('/')); }
+
+// Where a plugin that is missing belongs: with the others.
+std::string dir_for_plugins(const Node& node) {
+  for (const PluginFile& one : node.programs) {
+    if (!one.file.empty()) return dir_of(one.file);
+  }
+  return node.plugin_path.empty() ? "/opt/cni/bin" : node.plugin_path.front();
 }
 
-// A file that the kernel does not run is cut off or of another architecture: to run it shows
-// nothing, and a shell takes an empty one for a script.
-Finding failure_of(const PluginFile& one, std::string why, Names users) {
-  const bool was_run = one.failure.find(": run '") == std::string::npos;
-  return {Level::kError, cat("plugin '", one.file, "' fails at VERSION: ", one.failure),
-          std::move(why),
-          was_run ? cat("CNI_COMMAND=VERSION ", one.file)
-                  : cat("install -m 755 ", one.type, " ", one.file),
-          std::move(users)};
+std::string fetch_and_install(const std::string& dir) {
+  return cat("copy patchbay ", cni::build_version(),
+             " to this node (docs/install.md), then ./patchbay install ", quoted(dir));
+}
+
+// The command that puts plugins of this project into a folder; all of them into one without any
+// that runs, or if none is named.
+std::string install_of(const Node& node, const std::string& dir, const Names& types) {
+  if (node.suite.file.empty()) return fetch_and_install(dir);
+  const bool is_whole = std::ranges::none_of(node.programs, [&](const PluginFile& one) {
+    return !one.is_broken() && dir_of(one.file) == dir;
+  });
+  return cat(quoted(node.suite.file), " install ", quoted(dir),
+             is_whole || types.empty() ? "" : cat(" --only ", joined(types, ",")));
+}
+
+// "error: run '/opt/cni/bin/host-local': exec format error" without the names.
+std::string cause_of(const std::string& failure) {
+  const auto colon = failure.rfind(": ");
+  return colon == failure.npos ? failure : failure.substr(colon + 2);
+}
+
+/// Plugins that one cause breaks.
+struct Broken {
+  Fault fault = Fault::kMissing;
+  std::string dir = {};     ///< in which they are, or belong
+  std::string cause = {};   ///< of kFails
+  std::string remedy = {};  ///< of kMisspelt
+  bool is_ours = true;      ///< the suite has them, or is not there
+  bool is_used = true;      ///< by a network, else by attachments alone
+  auto operator<=>(const Broken&) const = default;
+};
+
+Broken broken_by(const Node& node, const PluginFile& one) {
+  Broken out{.dir = one.file.empty() ? dir_for_plugins(node) : dir_of(one.file),
+             .is_ours = node.suite.file.empty() || node.suite.plugins.contains(one.type),
+             .is_used = !users_of(node, one.type).empty()};
+  if (one.file.empty()) {
+    out.remedy = correction_of(node, one);
+    if (!out.remedy.empty()) out.fault = Fault::kMisspelt;
+    return out;
+  }
+  out.fault = one.is_on_noexec    ? Fault::kNoexec
+              : one.is_executable ? Fault::kFails
+                                  : Fault::kNotExecutable;
+  if (out.fault == Fault::kFails) out.cause = cause_of(one.failure);
+  return out;
+}
+
+std::string remedy_for(const Node& node, const Broken& how, const Names& types) {
+  Names files;
+  for (const std::string& type : types) files.push_back(quoted(cat(how.dir, "/", type)));
+  switch (how.fault) {
+    case Fault::kMisspelt:
+      return how.remedy;
+    case Fault::kNoexec:
+      return cat("mount -o remount,exec $(findmnt -n -o TARGET -T ", quoted(how.dir), ")");
+    case Fault::kNotExecutable:
+      return cat("chmod 755 ", joined(files, " "));
+    case Fault::kMissing:
+    case Fault::kFails:
+      break;
+  }
+  if (how.is_ours) return install_of(node, how.dir, types);
+  return how.fault == Fault::kFails
+             ? cat("CNI_COMMAND=VERSION ", files.front())
+             : cat("put the executable of '", joined(types, "', '"), "' into ", how.dir);
+}
+
+// "plugins '/opt/cni/bin/bridge', '/opt/cni/bin/portmap'".
+std::string files_text(const std::string& dir, const Names& types) {
+  Names files;
+  for (const std::string& type : types) files.push_back(cat("'", dir, "/", type, "'"));
+  return cat(types.size() == 1 ? "plugin " : "plugins ", joined(files));
+}
+
+std::string text_for(const Node& node, const Broken& how, const Names& types) {
+  const bool is_one = types.size() == 1;
+  const bool is_missing = how.fault == Fault::kMissing || how.fault == Fault::kMisspelt;
+  const std::string who = is_missing
+                              ? cat(is_one ? "plugin '" : "plugins '", joined(types, "', '"), "'")
+                              : files_text(how.dir, types);
+  const char* const are = is_one ? " is" : " are";
+  switch (how.fault) {
+    case Fault::kNoexec:
+      return cat(who, are, " on a file system that is mounted noexec");
+    case Fault::kNotExecutable:
+      return cat(who, are, " not executable");
+    case Fault::kFails:
+      return cat(who, is_one ? " fails" : " fail", " at VERSION: ", how.cause);
+    default:
+      return cat(who, are, " not in ", joined(node.plugin_path, ":"));
+  }
+}
+
+// The networks of a plugin: those with a config, or else those of attachments.
+std::set<std::string> networks_of(const Node& node, const std::string& type) {
+  const Names used = users_of(node, type);
+  std::set<std::string> out(used.begin(), used.end());
+  for (const AttachmentState& one : node.attachments) {
+    if (used.empty() && one.types.contains(type)) out.insert(one.key.network);
+  }
+  return out;
+}
+
+Finding finding_for(const Node& node, const Broken& how, const Names& types) {
+  std::set<std::string> networks;
+  for (const std::string& type : types) networks.merge(networks_of(node, type));
+  const Names all(networks.begin(), networks.end());
+  const std::string who = cat("network", all.size() == 1 ? " '" : "s '", joined(all, "', '"), "'");
+  return {how.is_used ? Level::kError : Level::kWarning, text_for(node, how, types),
+          how.is_used ? cat("no pod can be added to ", who, ", and none can be removed")
+                      : cat("DEL of the pods of ", who, " fails"),
+          remedy_for(node, how, types), all};
+}
+
+bool is_mixed_up(const Node& node, const PluginFile& one) {
+  return std::ranges::any_of(node.mixed_up, [&](const MixedUp& each) {
+    return dir_of(one.file) == each.dir && std::ranges::count(each.names, one.type) != 0;
+  });
 }
 
 bool speaks(const PluginFile& program, const std::string& version) {
@@ -69,24 +171,16 @@ bool speaks(const PluginFile& program, const std::string& version) {
 
 }  // namespace
 
+// One cause is one finding, however many plugins it breaks.
 Findings check_plugins(const Node& node) {
-  Findings out;
-  const std::string dirs = joined(node.plugin_path, ":");
+  std::map<Broken, Names> found;
   for (const PluginFile& one : node.programs) {
-    const Names users = users_of(node, one.type);
-    const std::string why = cat("no pod can be added to network", users.size() == 1 ? " '" : "s '",
-                                joined(users, "', '"), "'");
-    if (one.file.empty()) {
-      out.push_back({Level::kError, cat("plugin '", one.type, "' is not in ", dirs), why,
-                     missing_remedy(node, one), users});
-    } else if (one.is_on_noexec) {
-      out.push_back(noexec_of(one, why, users));
-    } else if (!one.is_executable) {
-      out.push_back({Level::kError, cat("plugin '", one.file, "' is not executable"), why,
-                     cat("chmod 755 ", one.file), users});
-    } else if (!one.failure.empty()) {
-      out.push_back(failure_of(one, why, users));
-    }
+    if (one.is_broken() && !is_mixed_up(node, one)) found[broken_by(node, one)].push_back(one.type);
+  }
+  Findings out;
+  for (auto& [how, types] : found) {
+    std::ranges::sort(types);
+    out.push_back(finding_for(node, how, types));
   }
   return out;
 }
@@ -95,10 +189,12 @@ Findings check_mixed_up(const Node& node) {
   Findings out;
   for (const auto& [dir, plugin, names] : node.mixed_up) {
     out.push_back(
-        {Level::kError, cat("in ", dir, " '", joined(names, "', '"), "' run the plugin ", plugin),
+        {Level::kError,
+         cat("in ", dir, " '", joined(names, "', '"), "' run ",
+             plugin.empty() ? "a program of another project" : cat("the plugin ", plugin)),
          cat("somebody wrote over one of several names of a file, as cp does: every call of these "
              "names fails, or makes something else"),
-         cat("patchbay install ", dir)});
+         install_of(node, dir, std::ranges::count(names, "patchbay") != 0 ? Names{} : names)});
   }
   return out;
 }
@@ -107,8 +203,7 @@ Findings check_versions(const Node& node) {
   Findings out;
   for (const cni::NetworkList& list : node.networks.lists) {
     for (const cni::PluginConf& plugin : list.plugins) {
-      const cni::PluginConf made = effective(plugin);
-      for (const std::string& type : std::set{plugin.type, made.type, ipam_type_of(made)}) {
+      for (const std::string& type : types_of(plugin)) {
         const PluginFile* const program = node.program(type);
         if (program == nullptr || speaks(*program, list.version)) continue;
         out.push_back(
@@ -153,16 +248,23 @@ Findings check_runtimes(const Node& node) {
 Findings check_releases(const Node& node) {
   Findings out;
   const std::string own(cni::build_version());
+  std::map<std::pair<std::string, std::string>, Names> others;  // types, by version and folder
   for (const PluginFile& one : node.programs) {
     for (const std::string& hidden : one.later) {
       out.push_back({Level::kNote, cat("plugin '", hidden, "' is hidden by '", one.file, "'"),
                      "the first directory of CNI_PATH with the plugin is used"});
     }
     if (one.patchbay.empty() || one.patchbay == own) continue;
+    others[{one.patchbay, dir_of(one.file)}].push_back(one.type);
+  }
+  for (const auto& [where, types] : others) {
+    const auto& [version, dir] = where;
     out.push_back(
         {Level::kWarning,
-         cat("plugin '", one.file, "' is of patchbay ", one.patchbay, ", cnitool of ", own),
-         "an incomplete update", cat("install -m 755 ", one.type, " ", one.file)});
+         cat(files_text(dir, types), types.size() == 1 ? " is" : " are", " of patchbay ", version,
+             ", cnitool of ", own),
+         "an incomplete update",
+         node.suite.version == own ? install_of(node, dir, types) : fetch_and_install(dir)});
   }
   return out;
 }
@@ -171,6 +273,7 @@ Findings check_status(const Node& node) {
   Findings out;
   for (const Complaint& one : node.complaints) {
     const bool partly = one.error.code() == cni::Code::kLimitedConnectivity;
+    if (is_of_disk(node, text_of(one.error))) continue;
     const auto& details = one.error.details();
     out.push_back({partly ? Level::kWarning : Level::kError,
                    cat("network '", one.network, "': ", one.error.what(),

@@ -36,10 +36,18 @@ Kind kind_of(const cni::Error& error) {
   return unchecked ? Kind::kUnchecked : Kind::kInPod;
 }
 
+// What hinders the plugins, and says nothing of the pod, is another check's.
+bool is_said(const Node& node, const Repaired& one) {
+  const auto* const own = find_by(node.attachments, &AttachmentState::key, one.key);
+  return (own != nullptr && broken_of(node, own->types) != nullptr) ||
+         (one.report.error && is_of_disk(node, text_of(*one.report.error)));
+}
+
 Groups groups_of(const Node& node) {
   Groups out;
   for (const Repaired& one : node.looks) {
     const std::string& network = one.key.network;
+    if (is_said(node, one)) continue;
     for (const auto& [plugin, what] : one.report.found) {
       const Kind kind = is_of_other_version(what) ? Kind::kOtherVersion : Kind::kRepairable;
       out[{network, kind, plugin}].add(cat(plugin, ": ", what), one);
@@ -65,50 +73,63 @@ std::string names_of(const Node& node, const std::vector<const cni::AttachmentKe
   return some_of(names);
 }
 
-Finding finding_of(Kind kind, const std::vector<const cni::AttachmentKey*>& pods,
-                   std::string what) {
-  const cni::AttachmentKey* const one = pods.size() == 1 ? pods.front() : nullptr;
-  if (kind == Kind::kTooOld || kind == Kind::kUnchecked) {
-    return {kind == Kind::kTooOld ? Level::kNote : Level::kUnknown, std::move(what)};
-  }
+using Keys = std::vector<const cni::AttachmentKey*>;
+
+Finding finding_of(const Node& node, Kind kind, const Keys& pods) {
+  if (kind == Kind::kTooOld) return {Level::kNote, ""};
+  if (kind == Kind::kUnchecked) return {Level::kUnknown, ""};
   if (kind == Kind::kOtherVersion) {
-    return {Level::kError, std::move(what),
+    return {Level::kError, "",
             "another version of patchbay wrote the state file; DEL of such a pod fails",
             "install the version of patchbay that wrote it"};
   }
   if (kind == Kind::kRepairable) {
-    return {Level::kError, std::move(what),
-            "another program removed or changed what ADD created on the node",
-            one != nullptr ? cat("cnitool repair --container-id ", one->container_id)
-                           : cat("cnitool repair ", pods.front()->network)};
+    return {Level::kError, "", "another program removed or changed what ADD created on the node",
+            cat("cnitool repair ",
+                pods.size() == 1 ? option_for(node, *pods.front()) : pods.front()->network)};
   }
-  return {Level::kError, std::move(what),
+  return {Level::kError, "",
           kind == Kind::kForeign ? "CHECK fails, and the plugin has no REPAIR"
                                  : "CHECK fails, and REPAIR changes nothing in a pod",
-          one != nullptr ? cat("restart the pod of container ", one->container_id)
-                         : "restart these pods"};
+          restart_of(node, pods)};
+}
+
+// A line for each pod that the text would not name.
+Names lines_of(const Node& node, const Group& group, std::size_t texts) {
+  std::map<std::string, Names> by_pod;
+  for (const auto& [text, pods] : group.pods) {
+    for (const auto* key : pods) by_pod[name_of(node, *key)].push_back(text);
+  }
+  Names out;
+  for (const auto& [pod, all] : by_pod)
+    out.push_back(texts == 1 ? pod : cat(pod, ": ", joined(all, "; ")));
+  return out;
 }
 
 }  // namespace
 
 // Identical findings about several pods are one, and so are more than a person reads.
 Findings check_pods(const Node& node) {
-  constexpr std::size_t kMaxTexts = 3;
+  constexpr std::size_t kMax = 3;  // texts, and pods in one
   Findings out;
   for (const auto& [key, group] : groups_of(node)) {
     const auto& [network, kind, plugin] = key;
-    std::vector<const cni::AttachmentKey*> all;
-    std::vector<std::string> texts;
-    Findings each;
+    Keys all;
+    for (const auto& [text, pods] : group.pods) all.insert(all.end(), pods.begin(), pods.end());
+    if (group.pods.size() > kMax) {
+      Finding one = finding_of(node, kind, all);
+      one.lines = lines_of(node, group, group.pods.size());
+      one.what = cat("network '", network, "', ", counted(one.lines.size(), "pod"), ":");
+      one.networks = {network};
+      out.push_back(std::move(one));
+      continue;
+    }
     for (const auto& [text, pods] : group.pods) {
-      all.insert(all.end(), pods.begin(), pods.end());
-      texts.push_back(cat(names_of(node, pods), ": ", text));
-      each.push_back(finding_of(kind, pods, cat("network '", network, "', ", texts.back())));
-    }
-    if (each.size() > kMaxTexts) {
-      each = {finding_of(kind, all, cat("network '", network, "', ", some_of(texts)))};
-    }
-    for (Finding& one : each) {
+      Finding one = finding_of(node, kind, pods);
+      const bool are_many = pods.size() > kMax;
+      if (are_many) one.lines = lines_of(node, {{{text, pods}}}, 1);
+      one.what = cat("network '", network, "', ",
+                     are_many ? counted(pods.size(), "pod") : names_of(node, pods), ": ", text);
       one.networks = {network};
       out.push_back(std::move(one));
     }

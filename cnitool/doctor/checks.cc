@@ -1,5 +1,7 @@
 #include "cnitool/doctor/checks.h"
 
+#include <algorithm>
+
 #include "cnitool/doctor/facts.h"
 #include "cnitool/doctor/kubernetes/checks.h"
 
@@ -41,6 +43,12 @@ constexpr Check kChecks[] = {
      check_namespaces, kCache, has_attachments},
     {"pods", Part::kAttachments, "the plugins find every pod as ADD left it", check_pods,
      kCache | kPods, has_attachments},
+    {"hostPorts", Part::kAttachments, "no process of the node listens on a hostPort",
+     check_host_ports, kCache | kPods,
+     [](const Node& node) {
+       return std::ranges::any_of(node.attachments,
+                                  [](const auto& one) { return !one.host_ports.empty(); });
+     }},
     {"default routes", Part::kAttachments, "no pod has two default routes of a family",
      check_ways_out, kCache, has_attachments},
     {"leftovers", Part::kAttachments, "GC would remove nothing", check_leftovers,
@@ -90,6 +98,7 @@ constexpr Check kChecks[] = {
     {"MTU", Part::kNode, "no bridge has a larger MTU than the uplink", check_mtu, kRoutes,
      has_bridges},
     {"clock", Part::kNode, "clock and boot ID are plausible", check_clock},
+    {"locks", Part::kNode, "every lock comes free", check_locks, kPods},
     {"disks", Part::kNode, "the state directories are writable", check_disks}};
 
 constexpr Check kPeerChecks[] = {

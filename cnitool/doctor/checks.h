@@ -114,6 +114,8 @@ bool has_masters(const Node& node);
 Findings check_mtu(const Node& node);
 Findings check_clock(const Node& node);
 Findings check_disks(const Node& node);
+Findings check_locks(const Node& node);
+Findings check_host_ports(const Node& node);
 // check_peers.cc
 Findings check_peer_routes(const Node& node);
 Findings check_peer_subnets(const Node& node);

@@ -40,6 +40,7 @@ bool is_about_asked(const Node& node, const Finding& one) {
 
 void run(const Check& check, const Node& node, std::vector<Answer>& out) {
   if (const std::string* const why = unseen_by(node, check)) {
+    if (is_of_disk(node, *why)) return;
     out.push_back({&check, {Level::kUnknown, cat("unreadable: ", *why)}});
     return;
   }
@@ -85,6 +86,7 @@ void print(const Answer& answer, const Output& output) {
   const auto text = [&](const std::string& one) { return folded(one, kWidth, output.width); };
   output.out << output.painted(colour, word) << std::string(kWidth - word.size(), ' ')
              << text(cat(check->name, ": ", finding.what)) << '\n';
+  for (const std::string& line : finding.lines) output.out << blanks << "  " << text(line) << '\n';
   if (!finding.why.empty()) output.out << blanks << text(cat("why: ", finding.why)) << '\n';
   if (!finding.remedy.empty()) {
     output.out << blanks << "remedy: " << output.painted(Colour::kBold, finding.remedy) << '\n';
@@ -122,6 +124,7 @@ ordered_json json_of(const std::vector<Answer>& answers) {
   ordered_json out = ordered_json::array();
   for (const auto& [check, finding] : answers) {
     ordered_json one{{"level", str(finding.level)}, {"check", check->name}, {"what", finding.what}};
+    if (!finding.lines.empty()) one["lines"] = finding.lines;
     if (!finding.why.empty()) one["why"] = finding.why;
     if (!finding.remedy.empty()) one["remedy"] = finding.remedy;
     out.push_back(std::move(one));

@@ -1,6 +1,7 @@
 #include "cnitool/doctor/facts.h"
 
 #include <algorithm>
+#include <cerrno>
 #include <nlohmann/json.hpp>
 #include <set>
 
@@ -123,6 +124,52 @@ bool is_asked_for(const Node& node, const std::string& network) {
          });
 }
 
+std::set<std::string> types_of(const cni::PluginConf& plugin) {
+  const cni::PluginConf made = effective(plugin);
+  std::set<std::string> out{plugin.type, made.type, ipam_type_of(made)};
+  std::erase_if(out, [](const std::string& type) { return type.empty(); });
+  return out;
+}
+
+std::set<std::string> types_of(const cni::NetworkList& list) {
+  std::set<std::string> out;
+  for (const cni::PluginConf& plugin : list.plugins) out.merge(types_of(plugin));
+  return out;
+}
+
+Names users_of(const Node& node, std::string_view type) {
+  Names out;
+  for (const cni::NetworkList& list : node.networks.lists) {
+    if (types_of(list).contains(std::string(type))) out.push_back(list.name);
+  }
+  return out;
+}
+
+const PluginFile* broken_of(const Node& node, const std::set<std::string>& types) {
+  const auto found = std::find_if(
+      node.programs.begin(), node.programs.end(),
+      [&](const PluginFile& one) { return types.contains(one.type) && one.is_broken(); });
+  return found == node.programs.end() ? nullptr : &*found;
+}
+
+bool is_locked(const Node& node, const std::string& network) {
+  return std::any_of(node.held_locks.begin(), node.held_locks.end(),
+                     [&](const HeldLock& one) { return one.networks.contains(network); });
+}
+
+bool is_full(const FileSystem& one) {
+  constexpr double kFull = 0.001;
+  return std::min(one.free_bytes, one.free_files) < kFull;
+}
+
+bool is_of_disk(const Node& node, std::string_view error) {
+  const auto has = [&](int number, auto&& is_so) {
+    return error.find(netlink::errno_text(number)) != error.npos &&
+           std::any_of(node.file_systems.begin(), node.file_systems.end(), is_so);
+  };
+  return has(EROFS, [](const FileSystem& one) { return one.read_only; }) || has(ENOSPC, is_full);
+}
+
 Names networks_with(const Node& node, Family family) {
   Names out;
   for (const BridgeNetwork& one : routed_networks(node)) {
@@ -213,6 +260,27 @@ std::string name_of(const Node& node, const cni::AttachmentKey& key) {
       [&](const auto& one) { return one.pod == pod && one.key.container_id != key.container_id; });
   return cat(pod, pod.empty() || !is_shared ? "" : " ", pod.empty() || is_shared ? id : "", " (",
              key.ifname, ")");
+}
+
+std::string option_for(const Node& node, const cni::AttachmentKey& key) {
+  const auto* const own = find_by(node.attachments, &AttachmentState::key, key);
+  const std::string pod = own == nullptr ? "" : own->pod;
+  return pod.empty() ? cat("--container-id ", quoted(key.container_id))
+                     : cat("--pod ", quoted(pod));
+}
+
+std::string restart_of(const Node& node, const std::vector<const cni::AttachmentKey*>& pods) {
+  Names names;
+  for (const cni::AttachmentKey* const key : pods) {
+    const auto* const own = find_by(node.attachments, &AttachmentState::key, *key);
+    const bool is_named = own != nullptr && !own->pod.empty();
+    names.push_back(is_named ? own->pod : cat("of container ", key->container_id));
+  }
+  std::sort(names.begin(), names.end());
+  names.erase(std::unique(names.begin(), names.end()), names.end());
+  constexpr std::size_t kMax = 10;  // more are read in the lines of the finding
+  if (names.size() > kMax) return "restart these pods";
+  return cat("restart the pod", names.size() == 1 ? " " : "s ", joined(names));
 }
 
 std::string tag_of(const cni::AttachmentKey& key) {

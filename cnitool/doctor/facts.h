@@ -54,6 +54,22 @@ bool uses(const Node& node, netlink::Family family, const std::string& network);
 /// Whether the doctor was asked for all pods, or for one that is attached to the network.
 bool is_asked_for(const Node& node, const std::string& network);
 
+/// The types of the plugins that a call of this one executes: its own, its delegate's, its IPAM's.
+std::set<std::string> types_of(const cni::PluginConf& plugin);
+std::set<std::string> types_of(const cni::NetworkList& list);
+/// The networks that use a plugin.
+Names users_of(const Node& node, std::string_view type);
+
+/// A plugin of these that no call can execute, which check_plugins() reports. Null: none.
+const PluginFile* broken_of(const Node& node, const std::set<std::string>& types);
+
+/// Whether calls of the network would wait for a lock, which check_locks() reports.
+bool is_locked(const Node& node, const std::string& network);
+
+/// Whether an error is that of a file system which check_disks() reports: read-only, or full.
+bool is_of_disk(const Node& node, std::string_view error);
+bool is_full(const FileSystem& one);
+
 /// The networks that are routed and use the family.
 Names networks_with(const Node& node, netlink::Family family);
 
@@ -83,6 +99,11 @@ std::string quoted(const std::string& word);
 /// "shop/web-1 (eth0)"; with the beginning of the container's ID if the cache has several
 /// containers of that name, "0123456789ab (eth0)" without a name.
 std::string name_of(const Node& node, const cni::AttachmentKey& key);
+
+/// "restart the pod shop/web-1", or of all of these.
+std::string restart_of(const Node& node, const std::vector<const cni::AttachmentKey*>& pods);
+/// The option that selects the pod: "--pod shop/web-1", or by its container ID.
+std::string option_for(const Node& node, const cni::AttachmentKey& key);
 
 /// The begin of the tags of the attachment's links and rules.
 std::string tag_of(const cni::AttachmentKey& key);

@@ -26,6 +26,7 @@ struct Finding {
   std::string why = {};     ///< why it matters
   std::string remedy = {};  ///< a command, or the file, key and value to set
   Names networks = {};      ///< that it is about; empty: the node
+  Names lines = {};         ///< of what: one for each pod
 };
 using Findings = std::vector<Finding>;
 

@@ -1,14 +1,9 @@
 #include "cnitool/doctor/look.h"
 
 #include <fcntl.h>
-#include <sys/stat.h>
-#include <sys/statfs.h>
-#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <filesystem>
-#include <limits>
 #include <nlohmann/json.hpp>
 #include <set>
 
@@ -21,6 +16,7 @@
 #include "libcni/config/names.h"
 #include "libcni/plugin/log.h"
 #include "libcni/plugin/node_tool.h"
+#include "libcni/plugin/plugin.h"
 #include "netlink/route/socket.h"
 #include "netlink/sysctl.h"
 #include "plugins/names/state.h"
@@ -29,7 +25,6 @@ namespace tool::doctor {
 
 namespace {
 
-namespace fs = std::filesystem;
 using netlink::Family;
 
 // Remembers why a source cannot be read, and goes on with the others.
@@ -42,33 +37,28 @@ void read(Node& node, Source source, Fn&& fn) {
   }
 }
 
-Place place_of(const std::string& path) {
-  Place out{.path = path};
-  struct stat about {};
-  if (::stat(path.c_str(), &about) != 0) return out;
-  constexpr unsigned kPermissions = 07777;
-  out.is_there = true;
-  out.mode = about.st_mode & kPermissions;
-  out.uid = about.st_uid;
-  return out;
+std::set<std::string> types_in(const std::string& config) try {
+  return types_of(cni::list_from(config));
+} catch (const cni::Error&) {  // any runtime may have written it
+  return {};
 }
 
-bool has_own_tables(const std::string& config) try {
-  return std::ranges::any_of(cni::list_from(config).plugins, [](const cni::PluginConf& plugin) {
-    return cni::stands_for(plugin.type, "sbr") || cni::stands_for(plugin.type, "vrf");
+bool has_own_tables(const std::set<std::string>& types) {
+  return std::ranges::any_of(types, [](const std::string& type) {
+    return cni::stands_for(type, "sbr") || cni::stands_for(type, "vrf");
   });
-} catch (const cni::Error&) {  // any runtime may have written it
-  return false;
 }
 
 AttachmentState attachment_of(const cni::CachedAttachment& cached) {
+  const auto types = types_in(cached.config);
   return {.key = cached.key,
           .pod = pod_name_of(cached),
+          .types = types,
           .netns = cached.netns,
           .modified = cached.modified,
           .stamp = cached.stamp,
           .is_finished = !cached.result->is_null(),
-          .has_own_tables = has_own_tables(cached.config),
+          .has_own_tables = has_own_tables(types),
           .liveness = cni::liveness_of(cached.netns, cached.key.ifname),
           .result = result_of(cached),
           .host_ports = host_ports_of(cached)};
@@ -95,7 +85,9 @@ void look_at_cache(Node& node) {
 
 void look_by_plugins(Node& node, const cni::RuntimeOptions& options, Steps& steps) {
   node.looks = looks_of(node, options, steps);
-  node.unlisted_looks = restore_leases(node.unlisted, node.networks, cni::Runtime(options), true);
+  auto unlisted = node.unlisted;
+  std::erase_if(unlisted, [&](const Unlisted& one) { return !node.which.has(one.key); });
+  node.unlisted_looks = restore_leases(unlisted, node.networks, cni::Runtime(options), true);
 }
 
 void look_at_routes(Node& node) {
@@ -138,50 +130,6 @@ void look_at_leases(Node& node) {
   node.lacks_lease_daemon = fd && cni::lock_holder(fd.get()).empty();
 }
 
-std::string nearest(const std::string& path) {
-  fs::path at = path;
-  std::error_code ignored;
-  while (!fs::exists(at, ignored) && at.has_relative_path()) at = at.parent_path();
-  return at.string();
-}
-
-std::optional<FileSystem> file_system_of(const std::string& path) {
-  constexpr long kTmpfs = 0x01021994, kRamfs = 0x858458f6;  // linux/magic.h
-  struct statfs about {};
-  if (::statfs(nearest(path).c_str(), &about) != 0) return std::nullopt;
-  FileSystem out{.path = path};
-  out.in_memory = about.f_type == kTmpfs || about.f_type == kRamfs;
-  out.read_only = (about.f_flags & ST_RDONLY) != 0;
-  const auto part = [](auto free, auto all) {
-    return all == 0 ? 1.0 : static_cast<double>(free) / static_cast<double>(all);
-  };
-  out.free_bytes = part(about.f_bavail, about.f_blocks);
-  out.free_files = part(about.f_ffree, about.f_files);
-  return out;
-}
-
-void look_at_places(Node& node, const std::string& conf_dir) {
-  std::set<std::string> paths{conf_dir, node.cache_dir, node.cache_dir + "/results"};
-  for (const cni::NetworkList& list : node.networks.lists) paths.insert(list.file);
-  for (const auto& broken : node.networks.broken) paths.insert(broken.file);
-  for (const PluginFile& program : node.programs) {
-    if (!program.file.empty()) paths.insert(program.file);
-  }
-  for (const std::string& dir : node.plugin_path) paths.insert(dir);
-  std::set<std::string> state{node.cache_dir};
-  for (const Pool& pool : node.pools) {
-    paths.insert(pool.dir);
-    state.insert(pool.dir);
-  }
-  for (const std::string& path : paths) node.places.push_back(place_of(path));
-  std::set<dev_t> seen;
-  for (const std::string& path : state) {
-    struct stat about {};
-    if (::stat(nearest(path).c_str(), &about) != 0 || !seen.insert(about.st_dev).second) continue;
-    if (const auto found = file_system_of(path)) node.file_systems.push_back(*found);
-  }
-}
-
 std::optional<std::string> setting(const std::string& key) {
   try {
     return netlink::read_sysctl(key);
@@ -198,6 +146,39 @@ void look_at_system(Node& node) {
                            return name == "firewalld";
                          }).empty();
   node.runtimes = node_runtimes();
+}
+
+void look_at_programs(Node& node, const cni::RuntimeOptions& options) {
+  node.programs = programs_of(node, options);
+  node.mixed_up = mixed_up_in(options.path);
+  const bool needs_install =
+      !node.mixed_up.empty() || std::ranges::any_of(node.programs, [](const PluginFile& one) {
+        return one.is_broken() || (!one.patchbay.empty() && one.patchbay != cni::build_version());
+      });
+  if (needs_install) node.suite = find_suite(options.path);
+}
+
+// Calls the plugins. Those that would wait for a lock without an end are left out.
+void look_at_plugins(Node& node, cni::RuntimeOptions options, Steps& steps) {
+  if (::geteuid() != 0) {
+    node.unseen.emplace(Source::kStatus, "only root's plugins can answer STATUS");
+    for (const Source source : {Source::kPods, Source::kLeftovers}) {
+      node.unseen.emplace(source, "only root's plugins can look at pods");
+    }
+    return;
+  }
+  node.held_locks = held_locks(node);
+  node.complaints = complaints_of(node, options);
+  options.pass_stderr = false;
+  options.lock_limit = std::chrono::seconds(5);
+  options.known_verbs = std::make_shared<cni::KnownVerbs>();
+  for (const HeldLock& one : node.held_locks) {
+    node.which.without.insert(one.networks.begin(), one.networks.end());
+  }
+  read(node, Source::kPods, [&] { look_by_plugins(node, options, steps); });
+  node.which.without.clear();
+  read(node, Source::kPods, [&] { node.taken_ports = taken_ports(node); });
+  read(node, Source::kLeftovers, [&] { node.leftovers = all_leftovers(node, options); });
 }
 
 cni::RuntimeOptions looking_options(const Settings& settings, const cni::Env& env) {
@@ -220,14 +201,8 @@ Node look_at_node(const Settings& settings, const Selection& which, const cni::E
   node.plugin_path = options.path;
   node.networks.dir = settings.conf_dir;
   read(node, Source::kNetworks, [&] { node.networks = cni::load_networks(settings.conf_dir); });
-  node.programs = programs_of(node.networks, options);
-  node.mixed_up = mixed_up_in(options.path);
-  if (::geteuid() != 0) {
-    node.unseen.emplace(Source::kStatus, "only root's plugins can answer STATUS");
-  } else {
-    node.complaints = complaints_of(node.networks, node.programs, options);
-  }
   read(node, Source::kCache, [&] { look_at_cache(node); });
+  look_at_programs(node, options);
   look_at_unfinished(node, settings.path, env);
   read(node, Source::kPools, [&] {
     for (const auto& list : node.networks.lists) {
@@ -237,17 +212,7 @@ Node look_at_node(const Settings& settings, const Selection& which, const cni::E
   read(node, Source::kRoutes, [&] { look_at_routes(node); });
   read(node, Source::kLeases, [&] { look_at_leases(node); });
   read(node, Source::kAgents, [&] { node.device_agents = device_agents(node.networks.lists); });
-  if (::geteuid() != 0) {
-    for (const Source source : {Source::kPods, Source::kLeftovers}) {
-      node.unseen.emplace(source, "only root's plugins can look at pods");
-    }
-  } else {
-    options.pass_stderr = false;
-    options.lock_limit = std::chrono::seconds(5);
-    options.known_verbs = std::make_shared<cni::KnownVerbs>();
-    read(node, Source::kPods, [&] { look_by_plugins(node, options, steps); });
-    read(node, Source::kLeftovers, [&] { node.leftovers = all_leftovers(node, options); });
-  }
+  look_at_plugins(node, options, steps);
   read(node, Source::kFirewall, [&] { node.firewall = read_firewall(); });
   look_at_places(node, settings.conf_dir);
   return node;

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 
 #include "cnitool/doctor/node.h"
 #include "cnitool/settings.h"
@@ -16,14 +17,15 @@ Node look_at_node(const Settings& settings, const Selection& which, const cni::E
                   Steps& steps);
 
 // look_plugins.cc
-/// All plugins that the networks name, IPAM plugins too.
-std::vector<PluginFile> programs_of(const cni::Networks& networks,
-                                    const cni::RuntimeOptions& options);
+/// The version line of a plugin of this project has it, and so the executable; others are not run
+/// with options.
+inline constexpr std::string_view kPatchbayMark = " plugin patchbay ";
+
+/// All plugins that the networks and the attachments name, IPAM plugins too.
+std::vector<PluginFile> programs_of(const Node& node, const cni::RuntimeOptions& options);
 
 /// Asks STATUS of every plugin that knows it, whatever the version of its network is.
-std::vector<Complaint> complaints_of(const cni::Networks& networks,
-                                     const std::vector<PluginFile>& programs,
-                                     cni::RuntimeOptions options);
+std::vector<Complaint> complaints_of(const Node& node, cni::RuntimeOptions options);
 
 /// Asks the plugins of the attachments in the cache what repair would find; but those whose ADD may
 /// go on.
@@ -36,6 +38,23 @@ std::vector<NetworkLeftover> all_leftovers(const Node& node, const cni::RuntimeO
 // look_names.cc
 /// Asks files with several names, as installers make them, for the plugin that they are.
 std::vector<MixedUp> mixed_up_in(const std::vector<std::string>& dirs);
+
+// look_suite.cc
+/// Looks for `patchbay` in the folders of plugins, beside this executable and in PATH; best of this
+/// version.
+Suite find_suite(const std::vector<std::string>& dirs);
+
+// look_locks.cc
+/// Waits for the locks of plugins and of networks, and returns those that did not come free.
+std::vector<HeldLock> held_locks(const Node& node);
+
+// look_ports.cc
+/// The hostPorts of living pods on which a socket of the node listens, too.
+std::vector<TakenPort> taken_ports(const Node& node);
+
+// look_places.cc
+/// Sets Node::places and Node::file_systems.
+void look_at_places(Node& node, const std::string& conf_dir);
 
 // look_unfinished.cc
 /// Sets AttachmentState::is_running of each attachment without a result, and refusal: the error of

@@ -1,8 +1,10 @@
 #include <sys/stat.h>
 
+#include <algorithm>
 #include <map>
 
 #include "cnitool/doctor/look.h"
+#include "cnitool/node_runtimes.h"
 #include "libcni/common/dir.h"
 #include "libcni/plugin/version_line.h"
 
@@ -39,6 +41,12 @@ std::vector<MixedUp> mixed_up_in(const std::vector<std::string>& dirs) {
   std::vector<MixedUp> out;
   for (const std::string& dir : dirs) {
     for (const auto& names : shared_files(dir)) {
+      const bool is_suite = std::ranges::count(names, "patchbay") != 0;
+      if (is_suite && !mentions(cat(dir, "/patchbay"), kPatchbayMark)) {
+        out.push_back({dir, plugin_in(cat(dir, "/patchbay")), names});
+        std::erase(out.back().names, out.back().plugin);
+        continue;
+      }
       // A multi-call binary returns each name; a single plugin returns its own for both.
       for (const std::string& name : {names[0], names[1]}) {
         const std::string plugin = plugin_in(cat(dir, "/", name));

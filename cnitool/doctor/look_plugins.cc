@@ -35,11 +35,9 @@ bool is_file(const std::string& path) {
   return ::stat(path.c_str(), &about) == 0 && S_ISREG(about.st_mode);
 }
 
-constexpr std::string_view kMark = " plugin patchbay ";
-
 // The version of a plugin of this project. Others lack its mark in their file and are not run.
 std::string patchbay_version(const std::string& file) {
-  return mentions(file, kMark) ? cni::version_line_of(file).patchbay : "";
+  return mentions(file, kPatchbayMark) ? cni::version_line_of(file).patchbay : "";
 }
 
 PluginFile program_of(const std::string& type, const RuntimeOptions& options) {
@@ -69,15 +67,27 @@ PluginFile program_of(const std::string& type, const RuntimeOptions& options) {
   return out;
 }
 
-bool knows_status(const std::vector<PluginFile>& programs, const std::string& type) {
-  const PluginFile* const program = find_by(programs, &PluginFile::type, type);
-  if (program == nullptr) return false;
-  const auto& versions = program->versions;
-  return std::find(versions.begin(), versions.end(), "1.1.0") != versions.end();
+bool know_status(const Node& node, const std::set<std::string>& types) {
+  return std::ranges::all_of(types, [&node](const std::string& type) {
+    const PluginFile* const program = node.program(type);
+    return program != nullptr && std::ranges::count(program->versions, "1.1.0") != 0;
+  });
+}
+
+// A network whose plugins can be called, and do not wait for a lock.
+bool can_call(const Node& node, const NetworkList& list) {
+  return broken_of(node, types_of(list)) == nullptr && !is_locked(node, list.name);
+}
+
+// containerd adds such a network of its own to each pod, and needs no plugin to remove it.
+bool is_of_containerd(const std::set<std::string>& types) {
+  return std::ranges::all_of(
+      types, [](const std::string& type) { return cni::stands_for(type, "loopback"); });
 }
 
 bool is_of_patchbay(const std::string& type, const RuntimeOptions& options) try {
-  return mentions(cni::find_plugin(type, options.path), kMark);
+  const std::string file = cni::find_plugin(type, options.path);
+  return ::access(file.c_str(), X_OK) == 0 && mentions(file, kPatchbayMark);
 } catch (const cni::Error&) {
   return false;  // it is not installed
 }
@@ -127,6 +137,15 @@ NetworkList list_for(const std::string& name, const std::string& cache_dir,
   return out;
 }
 
+bool can_answer(const Node& node, const PluginConf& plugin) {
+  const auto types = types_of(plugin);
+  const bool waits = std::ranges::any_of(types, [&](const std::string& type) {
+    return std::ranges::any_of(node.held_locks,
+                               [&](const HeldLock& one) { return one.plugins.contains(type); });
+  });
+  return !waits && broken_of(node, types) == nullptr;
+}
+
 }  // namespace
 
 std::vector<Repaired> looks_of(const Node& node, const RuntimeOptions& options, Steps& steps) {
@@ -159,35 +178,30 @@ std::vector<Repaired> looks_of(const Node& node, const RuntimeOptions& options, 
   return out;
 }
 
-std::vector<PluginFile> programs_of(const cni::Networks& networks, const RuntimeOptions& options) {
+std::vector<PluginFile> programs_of(const Node& node, const RuntimeOptions& options) {
   std::vector<PluginFile> out;
-  const auto add = [&](const std::string& type) {
-    const bool known = find_by(out, &PluginFile::type, type) != nullptr;
-    if (!known && !type.empty() && type.find('/') == std::string::npos) {
-      out.push_back(program_of(type, options));
+  const auto add = [&](const std::set<std::string>& types) {
+    for (const std::string& type : types) {
+      const bool known = find_by(out, &PluginFile::type, type) != nullptr;
+      if (!known && type.find('/') == std::string::npos) out.push_back(program_of(type, options));
     }
   };
-  for (const NetworkList& list : networks.lists) {
-    for (const PluginConf& plugin : list.plugins) {
-      const PluginConf made = effective(plugin);
-      add(plugin.type);
-      add(made.type);
-      add(ipam_type_of(made));
-    }
+  for (const NetworkList& list : node.networks.lists) {
+    for (const PluginConf& plugin : list.plugins) add(types_of(plugin));
+  }
+  for (const AttachmentState& one : node.attachments) {
+    if (!is_of_containerd(one.types)) add(one.types);
   }
   return out;
 }
 
-std::vector<Complaint> complaints_of(const cni::Networks& networks,
-                                     const std::vector<PluginFile>& programs,
-                                     RuntimeOptions options) {
+std::vector<Complaint> complaints_of(const Node& node, RuntimeOptions options) {
   options.pass_stderr = false;  // what STATUS notes is a finding of another check
   std::vector<Complaint> out;
-  for (const NetworkList& list : networks.lists) {
+  for (const NetworkList& list : node.networks.lists) {
+    if (is_locked(node, list.name)) continue;
     for (PluginConf plugin : list.plugins) {
-      const std::string ipam = ipam_type_of(plugin);
-      if (!knows_status(programs, plugin.type)) continue;
-      if (!ipam.empty() && !knows_status(programs, ipam)) continue;
+      if (!know_status(node, types_of(plugin))) continue;
       plugin.conf->erase(cni::kLogKey);  // what is looked at is not written to
       NetworkList one = list;
       one.version = "1.1.0";
@@ -206,12 +220,15 @@ std::vector<NetworkLeftover> all_leftovers(const Node& node, const RuntimeOption
   std::set<std::string> seen;
   for (const NetworkList& list : node.networks.lists) {
     if (!is_asked_for(node, list.name) || !seen.insert(list.name).second) continue;
+    if (!can_call(node, list)) continue;
     for (auto& one : leftovers_of(list, {}, options))
       out.push_back({list.name, std::move(one), {}});
   }
-  const auto plugins = keepers(options);
+  auto plugins = keepers(options);
+  std::erase_if(plugins, [&](const PluginConf& one) { return !can_answer(node, one); });
   for (const std::string& name : removed_networks(node, plugins, options)) {
     const NetworkList list = list_for(name, node.cache_dir, plugins);
+    if (!can_call(node, list)) continue;
     try {
       for (auto& one : leftovers_of(list, {}, options)) {
         const auto* const plugin = find_by(list.plugins, &PluginConf::type, one.plugin);

@@ -6,6 +6,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -14,6 +15,7 @@
 #include "cnitool/doctor/firewall.h"
 #include "cnitool/doctor/peers.h"
 #include "cnitool/doctor/places.h"
+#include "cnitool/doctor/plugin_files.h"
 #include "cnitool/doctor/source.h"
 #include "cnitool/find_by.h"
 #include "cnitool/leases.h"
@@ -37,35 +39,11 @@ struct Cluster;
 
 using cni::cat;
 
-/// The executable of a plugin in CNI_PATH.
-struct PluginFile {
-  std::string type = {};
-  std::string file = {};                ///< the first one in the directories; empty: none
-  std::vector<std::string> later = {};  ///< those that it hides
-  bool is_executable = false;
-  bool is_on_noexec = false;               ///< the file system is mounted so
-  std::string similar = {};                ///< where file is empty: a plugin that may be meant
-  std::string failure = {};                ///< why it does not answer VERSION
-  std::vector<std::string> versions = {};  ///< of the spec
-  std::string patchbay = {};               ///< version of patchbay; empty: not one of it
-};
-
-/// Names of a file with several names that is one plugin alone, and another than these.
-struct MixedUp {
-  std::string dir, plugin;
-  std::vector<std::string> names;
-};
-
-/// The error that a plugin of a network returned for STATUS.
-struct Complaint {
-  std::string network, type;
-  cni::Error error;
-};
-
 /// An attachment of the cache, and whether its pod exists.
 struct AttachmentState {
   cni::AttachmentKey key;
-  std::string pod = {};  ///< pod_name_of()
+  std::string pod = {};              ///< pod_name_of()
+  std::set<std::string> types = {};  ///< of the plugins that CHECK and DEL call
   std::string netns;
   std::time_t modified = 0;
   std::string stamp = {};                            ///< of the cache file
@@ -100,6 +78,7 @@ struct Node {
   std::vector<Place> places;  ///< of configs, plugins and state
   std::vector<PluginFile> programs;
   std::vector<MixedUp> mixed_up;
+  Suite suite;  ///< looked for where a plugin has to be installed
   std::vector<Complaint> complaints;
 
   std::string cache_dir;
@@ -121,6 +100,8 @@ struct Node {
   bool lacks_lease_daemon = false;  ///< no process holds the lock of the daemon of dhcp
   std::vector<DeviceAgent> device_agents;
   std::vector<FileSystem> file_systems;
+  std::vector<HeldLock> held_locks;
+  std::vector<TakenPort> taken_ports;
   std::shared_ptr<const kubernetes::Cluster> cluster;  ///< null: nobody asked
   std::vector<Peer> peers;                             ///< nodes that this one should reach
   std::function<std::optional<std::string>(const std::string& key)> sysctl;  ///< empty: none

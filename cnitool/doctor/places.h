@@ -1,6 +1,10 @@
 #pragma once
 
+#include <set>
 #include <string>
+#include <vector>
+
+#include "libcni/common/file_users.h"
 
 namespace tool::doctor {
 
@@ -16,6 +20,24 @@ struct FileSystem {
   bool in_memory = false, read_only = false;
   double free_bytes = 1, free_files = 1;  ///< parts of the whole
   bool operator==(const FileSystem&) const = default;
+};
+
+/// A lock that has not been free for kHungSeconds: a call has one for milliseconds.
+inline constexpr int kHungSeconds = 3;
+struct HeldLock {
+  std::string path;
+  std::set<std::string> networks = {};  ///< whose calls wait for it
+  std::set<std::string> plugins = {};   ///< their types
+  bool is_gc = false;                   ///< of an operation on a whole network
+  std::vector<cni::FileUser> holders = {};
+};
+
+/// A hostPort of a pod on which a process of the node listens.
+struct TakenPort {
+  std::string network, pod;  ///< pod: name_of()
+  std::string port;          ///< "tcp port 8080"
+  std::string filter;        ///< of ss(8), which shows the socket
+  std::string holder;        ///< "process 812 (nginx)"
 };
 
 }  // namespace tool::doctor

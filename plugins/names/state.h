@@ -1,5 +1,7 @@
 #pragma once
 
+#include <string_view>
+
 /// Folders and sockets in which plugins keep what outlives a call. Files of a folder in /run/cni
 /// are one per attachment, named by OwnerTag::prefix(), unless a line says otherwise.
 namespace names {
@@ -32,5 +34,26 @@ inline constexpr const char* kFlannelDataDir = "/var/lib/cni/flannel";
 inline constexpr const char* kKindDataDir = "/run/cni-ipam-state";
 /// The results cache of runtimes (cni::Cache), which host-local reads.
 inline constexpr const char* kResultsDir = "/var/lib/cni/results";
+
+inline constexpr const char* kRunDir = "/run/cni";  ///< what a reboot ends
+
+/// A folder in which calls of the plugin write, by default, with a file `lock`.
+struct StateFolder {
+  const char* dir;
+  std::string_view plugin;
+};
+inline constexpr StateFolder kStateDirs[] = {{kHostLocalDataDir, "host-local"},
+                                             {kFlannelDataDir, "flannel"},
+                                             {kFlannelLockDir, "flannel"},
+                                             {kDevicesLedgerDir, "devices"},
+                                             {kDhcpStateDir, "dhcp"},
+                                             {kFirewallStateDir, "firewall"},
+                                             {kHostDeviceStateDir, "host-device"},
+                                             {kPortmapStateDir, "portmap"},
+                                             {kRouteTablesLockDir, "sbr"},
+                                             {kRouteTablesLockDir, "vrf"},
+                                             {kSbrStateDir, "sbr"},
+                                             {kTuningStateDir, "tuning"},
+                                             {kVrfStateDir, "vrf"}};
 
 }  // namespace names

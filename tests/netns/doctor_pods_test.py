@@ -59,7 +59,7 @@ class Breaks(DoctorTest):
             self.assert_healthy()
             break_it()
             _, found = self.doctor()
-            text = "\n".join(one["what"] for one in found)
+            text = "\n".join("\n".join([one["what"], *one.get("lines", ())]) for one in found)
             for word in words:
                 self.assertIn(word, text)
             for _ in range(3):

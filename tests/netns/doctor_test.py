@@ -138,6 +138,7 @@ class Health(DoctorTest):
         self.assertRegex(text, r"^doctor: [01] of 2 attachments, waiting for plugin (bridge, )?portmap, 2 s\r\n$")
 
 
+@suite.spread
 class Configs(DoctorTest):
     def test_a_config_that_cannot_be_read(self):
         write(f"{CONF_DIR}/05-broken.conflist", '{"name": "x",}')
@@ -169,31 +170,65 @@ class Configs(DoctorTest):
 
     def test_a_plugin_that_is_not_executable(self):
         os.chmod(f"{BIN}/host-local", 0o644)
-        self.cured(self.assert_finds("error", "plugins", f"{BIN}/host-local", besides=["status", "pods", "leftovers"]))
+        self.cured(self.assert_finds("error", "plugins", f"{BIN}/host-local"))
 
-    def test_a_plugin_that_is_not_there(self):
-        os.rename(f"{BIN}/portmap", "/run/portmap")
-        remedy = self.assert_finds("error", "plugins", "'portmap'", BIN, besides=["status", "pods", "leftovers"])
-        os.chdir("/run")
+    @suite.cases([(how, how) for how in ("is not there", "is empty", "was cut off")])
+    def a_plugin_that(self, how):
+        """Its pods have a network: it says nothing of them, and none could be restarted."""
+        for name in ("host-local", "portmap"):
+            with self.subTest(name):
+                whole = open(f"{BIN}/{name}", "rb").read()
+                os.unlink(f"{BIN}/{name}")
+                if how != "is not there":
+                    with open(f"{BIN}/{name}", "wb") as file:
+                        file.write(whole[:100000 if how == "was cut off" else 0])
+                    os.chmod(f"{BIN}/{name}", 0o755)
+                remedy = self.assert_finds("error", "plugins", f"{name}'", BIN)
+                self.assertEqual(remedy, f"{OURS}/patchbay install {BIN} --only {name}")
+                self.assertEqual(len(self.doctor()[1]), 1)
+                self.cured(remedy)
+
+    def test_a_folder_without_plugins_is_one_finding(self):
+        for name in os.listdir(BIN):
+            os.unlink(f"{BIN}/{name}")
+        remedy = self.assert_finds("error", "plugins", "'bandwidth', 'bridge', 'host-local', 'portmap' are not in " + BIN)
+        self.assertEqual((len(self.doctor()[1]), remedy), (1, f"{OURS}/patchbay install {BIN}"))
         self.cured(remedy)
+
+    def test_the_executable_that_installs_is_asked_before_it_is_named(self):
+        """Another program may have the name, and say nothing against it."""
+        os.unlink(f"{BIN}/portmap")
+        write(f"{BIN}/patchbay", "#!/bin/sh\n# plugin patchbay \nexit 0\n", 0o755)
+        self.assertEqual(self.assert_finds("error", "plugins", "'portmap'"), f"{OURS}/patchbay install {BIN} --only portmap")
+        alone = "/run/alone"
+        os.makedirs(alone)
+        shutil.copy(os.path.join(OURS, "cnitool"), alone)
+        done = subprocess.run([f"{alone}/cnitool", "doctor", "--json"], env=environment(CNI_PATH=BIN) | {"PATH": "/usr/bin:/bin"},
+                              capture_output=True, text=True, check=False)
+        found = [one for one in json.loads(done.stdout)["findings"] if one["check"] == "plugins"]
+        self.assertRegex(found[0]["remedy"], r"^copy patchbay \S+ to this node \(docs/install.md\), then ./patchbay install " + BIN)
 
     def test_a_plugin_whose_type_is_misspelt(self):
         use(chain(BRIDGE, PORTMAP, BANDWIDTH | {"type": "bandwith"}))
-        self.cured(self.assert_finds("error", "plugins", "'bandwith'", besides=["status", "leftovers"]))
+        self.cured(self.assert_finds("error", "plugins", "'bandwith'"))
         self.assertEqual(config()["plugins"][2]["type"], "bandwidth")
 
-    def test_a_copy_over_one_of_several_names_of_a_file(self):
-        if not has_reference("host-local"):
+    @suite.cases([("a plugin", "host-local"), ("a program that does not name itself", None)])
+    def names_of_one_file_that_somebody_wrote_over_with(self, plugin):
+        if plugin and not has_reference(plugin):
             self.skipTest("needs the Go plugins")
-        path = f"{OURS}:{os.environ['PATH']}"
-        for name in os.listdir(BIN):
+        shutil.copy(os.path.join(OURS, "patchbay"), BIN)
+        for name in set(os.listdir(BIN)) - {"patchbay"}:
             os.remove(f"{BIN}/{name}")
-        subprocess.run(["patchbay", "install", BIN], env={"PATH": path}, capture_output=True, check=True)
+            os.link(f"{BIN}/patchbay", f"{BIN}/{name}")
         self.assert_healthy()
-        subprocess.run(["cp", f"{REFERENCE}/host-local", f"{BIN}/vlan"], check=True)
-        remedy = self.assert_finds("error", "plugin names", f"in {BIN} '", "bridge", "run the plugin host-local",
-                                   besides=("pods", "spec versions", "releases", "plugins", "status", "leftovers"))
-        self.cured(f"PATH={path} {remedy}")
+        write("/run/other", "#!/bin/sh\nexit 0\n")
+        subprocess.run(["cp", f"{REFERENCE}/{plugin}" if plugin else "/run/other", f"{BIN}/portmap"], check=True)
+        said = "run the plugin host-local" if plugin else "run a program of another project"
+        remedy = self.assert_finds("error", "plugin names", f"in {BIN} '", "bridge", said,
+                                   besides=("pods", "spec versions", "releases", "status", "leftovers"))
+        self.assertEqual(remedy, f"{OURS}/patchbay install {BIN}")
+        self.cured(remedy)
 
     def test_a_plugin_that_does_not_speak_the_version_of_its_network(self):
         write(f"{BIN}/foreign", FOREIGN, 0o755)
@@ -605,7 +640,7 @@ class Pods(DoctorTest):
         self.pods[0].run("ip", "addr", "del", "10.1.2.2/28", "dev", "eth0")
         dry = cnitool("repair", "--dry-run", "--json", CNI_PATH=BIN).json["attachments"]
         _, found = self.doctor()
-        text = "\n".join(one["what"] for one in found)
+        text = "\n".join("\n".join([one["what"], *one.get("lines", ())]) for one in found)
         for one in dry:
             for finding in one["found"]:
                 self.assertIn(f'{finding["plugin"]}: {finding["what"]}', text)
@@ -620,6 +655,31 @@ class Pods(DoctorTest):
         self.assert_ok(cnitool("add", "theirs", pod.path, "--ifname", "lo", CNI_PATH=BIN))
         remedy = self.assert_finds("error", "pods", "'foreign' is not patchbay's", "no route", "theirs")
         self.assertIn("restart the pod of container", remedy)
+
+    def test_pods_that_have_names_are_named_one_a_line_and_in_the_remedy(self):
+        use(chain(OTHER, name="named"), "20-named.conflist")
+        named = {}
+        for n in range(5):
+            pod = Pod(f"web{n}")
+            self.assert_ok(cnitool("add", "named", pod.path, CNI_PATH=BIN,
+                                   CNI_ARGS=f"IgnoreUnknown=1;K8S_POD_NAMESPACE=shop;K8S_POD_NAME={pod.name}"))
+            named[f"shop/{pod.name}"] = pod
+        for rules, text in (("ruleset", ""), ("map inet patchbay_masquerade pods4", ": bridge: ")):
+            with self.subTest(rules):
+                self.assert_healthy()
+                run("nft", "flush", *rules.split())
+                _, found = self.doctor()
+                mine = [line for one in found if "'named', 5 pods: " in one["what"] + " " for line in one["lines"]]
+                self.assertEqual([line.split(": ")[0] for line in mine], [f"{name} (eth0)" for name in named], str(found))
+                printed = cnitool("doctor", "-q", CNI_PATH=BIN).stdout
+                for name in named:
+                    self.assertRegex(printed, rf"(?m)^ +{name} \(eth0\){text}")
+                for one in found:
+                    shell(one["remedy"])
+        for pod in list(named.values())[:2]:
+            pod.run("ip", "link", "set", "eth0", "down")
+        _, found = self.doctor()
+        self.assertEqual({one["remedy"] for one in found}, {"restart the pods shop/web0, shop/web1"}, str(found))
 
     def test_an_address_that_is_not_reserved_any_more(self):
         with open(cache_file("net", container_of(self.pods[0].path)), encoding="utf-8") as file:
@@ -1097,6 +1157,7 @@ class Firewall(DoctorTest):
         self.cured(remedy)
 
 
+@suite.spread
 class Surroundings(DoctorTest):
     def test_no_default_route(self):
         run("ip", "route", "del", "default")
@@ -1169,7 +1230,9 @@ class Surroundings(DoctorTest):
 
     def test_a_file_system_that_is_read_only(self):
         run("mount", "-o", "remount,ro", "/var/lib")
-        self.cured(self.assert_finds("error", "disks", "read-only", besides=["status", "pods", "leftovers"]))
+        remedy = self.assert_finds("error", "disks", "read-only")
+        self.assertEqual(len(self.doctor()[1]), 1)
+        self.cured(remedy)
 
     def test_a_file_system_that_is_full(self):
         run("mount", "-o", "remount,size=4M", "/var/lib")
@@ -1181,6 +1244,51 @@ class Surroundings(DoctorTest):
         self.assert_finds("error", "disks", "0 % of its space")
         os.unlink("/var/lib/large")
         self.assert_healthy()
+
+    def test_the_folder_of_what_a_reboot_ends_is_full(self):
+        for options, what in (("size=64k", "space"), ("nr_inodes=40", "files")):
+            with self.subTest(what):
+                shutil.copytree("/run/cni", "/run/aside", symlinks=True)
+                run("mount", "-t", "tmpfs", "-o", f"mode=755,{options}", "tmpfs", "/run/cni")
+                shutil.copytree("/run/aside", "/run/cni", symlinks=True, dirs_exist_ok=True)
+                self.assert_healthy()
+                try:
+                    for n in range(1000):
+                        with open(f"/run/cni/large{n}", "wb") as file:
+                            file.write(b"x" * 4096 if what == "space" else b"")
+                except OSError:
+                    pass
+                self.assertIn("large", " ".join(os.listdir("/run/cni")))
+                self.assert_finds("error", "disks", f"the file system of /run/cni has 0 % of its {what} left")
+                self.assertEqual(len(self.doctor()[1]), 1)
+                run("umount", "/run/cni")
+                shutil.rmtree("/run/aside")
+
+    def hold(self, path):
+        """A process that has the lock, and the one that it waits for."""
+        process = subprocess.Popen(["flock", path, "sleep", "300"])
+        self.addCleanup(process.wait)
+        self.addCleanup(process.kill)
+        self.assertTrue(wait_for(lambda: "FLOCK" in run("cat", "/proc/locks") and f" {process.pid} " in run("cat", "/proc/locks")))
+        return process
+
+    @suite.cases([(name, path) for name, path in (("host-local", f"{NETWORKS}/net/lock"), ("portmap", "/run/cni/portmap/lock"))])
+    def a_hung_process_with_the_lock_of(self, path):
+        process = self.hold(path)
+        begin = time.monotonic()
+        remedy = self.assert_finds("error", "locks", f"lock '{path}'", f"process {process.pid} (flock)", "(sleep)")
+        self.assertLess(time.monotonic() - begin, 10)
+        self.assertTrue(remedy.startswith("kill -9 "), remedy)
+        self.cured(remedy)
+
+    def test_a_process_of_the_node_that_listens_on_a_hostPort(self):
+        import socket
+        for family, address in ((socket.AF_INET, "127.0.0.1"), (socket.AF_INET6, "::")):
+            with socket.create_server((address, 8080), family=family):
+                remedy = self.assert_finds("warning", "hostPorts", "tcp port 8080", f"process {os.getpid()} (python3",
+                                           container_of(self.pods[0].path)[:12])
+                shell(remedy)
+            self.assert_healthy()
 
 
 if __name__ == "__main__":

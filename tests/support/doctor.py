@@ -98,7 +98,7 @@ class DoctorTest(suite.NodeTest):
         _, found = self.doctor()
         mine = [one for one in found if one["check"] == check]
         self.assertTrue(mine, f"nothing of {check}: {found}")
-        text = mine[0]["what"]
+        text = "\n".join([mine[0]["what"], *mine[0].get("lines", ())])
         self.assertEqual(mine[0]["level"], level, str(mine))
         for word in words:
             self.assertIn(word, text)

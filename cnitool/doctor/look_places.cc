@@ -1,0 +1,93 @@
+#include <sys/stat.h>
+#include <sys/statfs.h>
+#include <sys/statvfs.h>
+
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "cnitool/delegate.h"
+#include "cnitool/doctor/look.h"
+#include "cnitool/json_at.h"
+#include "plugins/names/state.h"
+
+namespace tool::doctor {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+Place place_of(const std::string& path) {
+  Place out{.path = path};
+  struct stat about {};
+  if (::stat(path.c_str(), &about) != 0) return out;
+  constexpr unsigned kPermissions = 07777;
+  out.is_there = true;
+  out.mode = about.st_mode & kPermissions;
+  out.uid = about.st_uid;
+  return out;
+}
+
+std::string nearest(const std::string& path) {
+  fs::path at = path;
+  std::error_code ignored;
+  while (!fs::exists(at, ignored) && at.has_relative_path()) at = at.parent_path();
+  return at.string();
+}
+
+std::optional<FileSystem> file_system_of(const std::string& path) {
+  constexpr long kTmpfs = 0x01021994, kRamfs = 0x858458f6;  // linux/magic.h
+  struct statfs about {};
+  if (::statfs(nearest(path).c_str(), &about) != 0) return std::nullopt;
+  FileSystem out{.path = path};
+  out.in_memory = about.f_type == kTmpfs || about.f_type == kRamfs;
+  out.read_only = (about.f_flags & ST_RDONLY) != 0;
+  const auto part = [](auto free, auto all) {
+    return all == 0 ? 1.0 : static_cast<double>(free) / static_cast<double>(all);
+  };
+  out.free_bytes = part(about.f_bavail, about.f_blocks);
+  out.free_files = part(about.f_ffree, about.f_files);
+  return out;
+}
+
+// Where the cache and the plugins write, those of the networks first: that name is printed for a
+// file system.
+std::vector<std::string> state_dirs(const Node& node) {
+  std::vector<std::string> out{node.cache_dir};
+  for (const Pool& pool : node.pools) out.push_back(pool.dir);
+  for (const cni::NetworkList& list : node.networks.lists) {
+    for (const cni::PluginConf& plugin : list.plugins) {
+      const std::string dir = text_at(effective(plugin).conf, "dataDir");
+      if (dir.starts_with('/')) out.push_back(dir);
+    }
+  }
+  out.emplace_back(names::kRunDir);
+  for (const auto& [dir, type] : names::kStateDirs) out.emplace_back(dir);
+  return out;
+}
+
+void look_at_file_systems(Node& node) {
+  std::set<dev_t> seen;
+  for (const std::string& path : state_dirs(node)) {
+    struct stat about {};
+    if (::stat(nearest(path).c_str(), &about) != 0 || !seen.insert(about.st_dev).second) continue;
+    if (const auto found = file_system_of(path)) node.file_systems.push_back(*found);
+  }
+}
+
+}  // namespace
+
+void look_at_places(Node& node, const std::string& conf_dir) {
+  std::set<std::string> paths{conf_dir, node.cache_dir, node.cache_dir + "/results"};
+  for (const cni::NetworkList& list : node.networks.lists) paths.insert(list.file);
+  for (const auto& broken : node.networks.broken) paths.insert(broken.file);
+  for (const PluginFile& program : node.programs) {
+    if (!program.file.empty()) paths.insert(program.file);
+  }
+  for (const std::string& dir : node.plugin_path) paths.insert(dir);
+  for (const Pool& pool : node.pools) paths.insert(pool.dir);
+  for (const std::string& path : paths) node.places.push_back(place_of(path));
+  look_at_file_systems(node);
+}
+
+}  // namespace tool::doctor
