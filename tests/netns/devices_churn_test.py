@@ -168,7 +168,8 @@ class Whole(Churn):
         for first in range(0, PODS, AT_ONCE):
             if not self.by.is_alive():
                 self.by.start()
-            nics, places = (sorted(self.of.devices(one) or self.of.resource(one)["devices"]) for one in (NIC, SLOT))
+            self.assertTrue(wait_for(lambda: all(self.of.devices(one) for one in (NIC, SLOT)), 10))
+            nics, places = (sorted(self.of.devices(one)) for one in (NIC, SLOT))
             chance.shuffle(nics)
             chance.shuffle(places)
             lives = [Life(f"web-{n}", [(NIC, nics.pop()), (SLOT, places.pop())]) for n in range(first, min(PODS, first + AT_ONCE))]
