@@ -103,7 +103,7 @@ class MultiCall(suite.NodeTest):
         for verb in ("ADD", "CHECK", "DEL"):
             said = self.assert_ok(cni("flannel", verb, flannel, directory=folders["flannel"], ifname="eth1", **options))
             if verb == "ADD":
-                self.assertEqual(said["ips"][0]["address"], "10.1.2.2/24")
+                self.assertEqual(said["ips"][0]["address"], "10.1.2.3/24")  # net1, on the same bridge, has .2
                 flannel["prevResult"] = said
         for name, conf, ifname in reversed(confs):
             self.assert_ok(cni(name, "DEL", conf, directory=folders[name], ifname=ifname, **options))

@@ -24,11 +24,18 @@ AGE = re.compile(r"for \d+ (s|min|h|days)|\d+ (s|min|h|days) old")
 MACS = re.compile(r"([0-9a-f]{2}:){5}[0-9a-f]{2}")
 
 
+def make_another(path):
+    """A copy of the executable that counts as one of another build, by its size."""
+    shutil.copy(os.path.join(OURS, "bridge"), path)  # follows the link
+    with open(path, "ab") as file:
+        file.write(b"\0")
+
+
 def copy_plugins():
-    """A directory with a copy of the executable under the name of each plugin that is called."""
+    """A directory with bridge, and host-local of another build, which is another process."""
     os.makedirs(COPIES)
-    for plugin in ("bridge", "host-local"):
-        shutil.copy(os.path.join(OURS, plugin), COPIES)  # follows the link
+    shutil.copy(os.path.join(OURS, "bridge"), COPIES)
+    make_another(os.path.join(COPIES, "host-local"))
     return COPIES
 
 
@@ -67,12 +74,12 @@ class Suite(suite.NodeTest):
             self.assertGreaterEqual([int(part) for part in words[0].split("+")[0][1:].split(".")], [1, 9, 1])
 
     def test_a_name_that_ends_in_a_plugin_s_name_is_that_plugin(self):
-        """Copies and links, as of OpenShift Virtualization and BuildKit; the last one is host-local in its own process."""
+        """Copies and links, as of OpenShift Virtualization and BuildKit; the last one is of another build."""
         os.makedirs(COPIES)
         shutil.copy(os.path.join(OURS, "bridge"), os.path.join(COPIES, "cnv-bridge"))
         for link in ("buildkit-cni-bridge", "x-host-local"):
             os.symlink("cnv-bridge", os.path.join(COPIES, link))
-        shutil.copy(os.path.join(OURS, "bridge"), os.path.join(COPIES, "y-host-local"))
+        make_another(os.path.join(COPIES, "y-host-local"))
         wrap = ["strace", "-f", "-o", "/run/strace.log", "-e", "trace=execve"]
         for plugin, ipam in (("cnv-bridge", "x-host-local"), ("buildkit-cni-bridge", "y-host-local")):
             pod = self.pod()
@@ -130,10 +137,12 @@ class Suite(suite.NodeTest):
                                       documented=False), code=4, msg="patchbay' is no plugin")
         self.assertIn("bridge", error["msg"])
 
-    def test_host_local_needs_no_process_where_it_is_the_same_file(self):
+    def test_host_local_needs_no_process_where_it_is_of_the_same_build(self):
         copies = copy_plugins()
         wrap = ["strace", "-f", "-o", "/run/strace.log", "-e", "trace=execve"]
-        for directory, programs in ((OURS, []), (copies, [os.path.join(copies, "host-local")])):
+        for directory, programs in ((OURS, []), (copies, [os.path.join(copies, "host-local")]), (copies, [])):
+            if directory == copies and not programs:
+                shutil.copy(os.path.join(OURS, "bridge"), os.path.join(copies, "host-local"))
             pod = self.pod()
             for verb in ("ADD", "DEL"):
                 self.assert_ok(cni("bridge", verb, BRIDGE, netns=pod.path, container=pod.name,
