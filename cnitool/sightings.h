@@ -25,7 +25,7 @@ struct SeenLink {
 
 /// A namespace other than this process's. What its links have, root in the pod can choose.
 struct SeenNamespace {
-  std::string path = {};  ///< "/run/netns/web", or "/proc/812/ns/net" where it has no name
+  std::string path = {};         ///< "/run/netns/web", or "/proc/812/ns/net" where it has no name
   std::optional<int> nsid = {};  ///< as in Link::peer_nsid; empty: no link of the node leads to it
   std::vector<SeenLink> links = {};
   /// Containers, and tags of attachments, that the node says it is of: by the cache and by host
