@@ -9,8 +9,6 @@ namespace tool::doctor {
 
 namespace {
 
-using netlink::Family;
-
 bool is_for(const Node& node, const NatExemption& rule, const std::string& network) {
   const auto all = subnets(node);
   return std::any_of(all.begin(), all.end(), [&](const Subnet& one) {

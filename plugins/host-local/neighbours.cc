@@ -28,7 +28,7 @@ std::optional<Segment> Segment::of(const cni::Request& request) {
 }
 
 Neighbours::Neighbours(const std::optional<Segment>& segment, const std::string& data_dir,
-                       std::string network)
+                       const std::string& network)
     : segment_(segment) {
   if (!segment_) return;
   base_ = cni::Dir::open(data_dir);

@@ -26,7 +26,7 @@ class Neighbours {
  public:
   /// Without a segment there are none.
   Neighbours(const std::optional<Segment>& segment, const std::string& data_dir,
-             std::string network);
+             const std::string& network);
 
   /// The network whose pod has the address; empty: none.
   std::string network_with(const Ip& ip);

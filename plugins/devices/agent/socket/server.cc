@@ -157,7 +157,8 @@ void SocketServer::State::keep_listener() noexcept try {
   if (Steady::now() < next_check) return;
   next_check = Steady::now() + kCheck;
   if (!listener->is_lost()) return;
-  log(Level::kWarning, cat("listen on '", path, "' again, because the socket was removed"));
+  log(Level::kWarning,
+      netlink::cat("listen on '", path, "' again, because the socket was removed"));
   listener = std::make_unique<SocketListener>(path);
 } catch (const std::exception& e) {
   log(Level::kError, "end, because nobody reaches the socket", {.error = e.what()});
