@@ -1149,11 +1149,16 @@ class Firewall(DoctorTest):
         self.firewalld()
         remedy = self.assert_finds("error", "firewalld", "'inet firewalld filter_FORWARD' rejects", "'cni0'")
         shutil.copy("/bin/sleep", "/run/firewalld")
-        with subprocess.Popen(["/run/firewalld", "60"]) as running:
-            self.assertEqual(self.assert_finds("error", "firewalld"),
-                             "firewall-cmd --zone=trusted --change-interface=cni0 && "
-                             "firewall-cmd --permanent --zone=trusted --change-interface=cni0")
-            running.kill()
+        running = subprocess.Popen(["/run/firewalld", "60"])
+        self.addCleanup(running.wait)
+        self.addCleanup(running.kill)
+        # A program gets its name a little after Popen() returned: 24 ms were seen.
+        self.assertTrue(wait_for(lambda: run("cat", f"/proc/{running.pid}/comm") == "firewalld\n"))
+        self.assertEqual(self.assert_finds("error", "firewalld"),
+                         "firewall-cmd --zone=trusted --change-interface=cni0 && "
+                         "firewall-cmd --permanent --zone=trusted --change-interface=cni0")
+        running.kill()
+        running.wait()
         self.cured(remedy)
 
 
