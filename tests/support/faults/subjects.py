@@ -242,7 +242,7 @@ class Stage:
         return [port | {"hostPort": port["hostPort"] + number - 1} for port in PORTS]
 
     def _cnitool(self, verb, number, wrap, path):
-        words = {"GC": ["--keep", OTHER], "STATUS": []}.get(
+        words = {"GC": ["--yes", "--keep", OTHER], "STATUS": []}.get(
             verb, [self.pods[number].path, "--container-id", f"pod{number}"])
         return cnitool(verb.lower(), "net1", "--json", *words, wrap=wrap, CNI_PATH=path,
                        CAP_ARGS={"portMappings": self.ports(number)})
