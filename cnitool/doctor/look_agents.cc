@@ -9,9 +9,9 @@
 #include "cnitool/json_at.h"
 #include "libcni/common/dir.h"
 #include "libcni/common/error.h"
-#include "libcni/common/unix_socket.h"
 #include "libcni/config/json.h"
 #include "libcni/config/names.h"
+#include "libcni/daemon/unix_socket.h"
 #include "plugins/names/state.h"
 
 namespace tool::doctor {

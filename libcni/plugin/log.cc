@@ -7,10 +7,9 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <cstdio>
-#include <ctime>
 #include <nlohmann/json.hpp>
 
+#include "libcni/common/now_text.h"
 #include "libcni/common/undo.h"
 #include "libcni/config/args.h"
 #include "libcni/config/names.h"
@@ -23,19 +22,6 @@ namespace {
 
 using nlohmann::ordered_json;
 using std::chrono::microseconds;
-
-// RFC 3339, in UTC.
-std::string now_text() {
-  timespec now{};
-  ::clock_gettime(CLOCK_REALTIME, &now);
-  tm parts{};
-  ::gmtime_r(&now.tv_sec, &parts);
-  char text[64];
-  std::snprintf(text, sizeof text, "%04d-%02d-%02dT%02d:%02d:%02d.%06ldZ", parts.tm_year + 1900,
-                parts.tm_mon + 1, parts.tm_mday, parts.tm_hour, parts.tm_min, parts.tm_sec,
-                now.tv_nsec / 1000);
-  return text;
-}
 
 // A plugin's output may be in an error's details, a megabyte of it.
 std::string cut(std::string_view text) {

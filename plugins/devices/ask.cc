@@ -7,7 +7,7 @@
 #include "libcni/common/phase.h"
 #include "libcni/common/undo.h"
 #include "libcni/config/args.h"
-#include "plugins/devices/protocol/connection.h"
+#include "libcni/daemon/client.h"
 #include "plugins/devices/protocol/message.h"
 
 namespace devices {
@@ -25,7 +25,8 @@ std::optional<Answer> ask(const cni::Request& request, const Conf& conf, const P
   const cni::Phase phase("ask");
   const Question question{
       .pod = pod, .container_id = request.container_id, .network = request.network};
-  return answer_in(exchange(conf.socket, line_of(question), std::chrono::seconds(conf.timeout)));
+  return answer_in(cni::exchange_line(conf.socket, line_of(question),
+                                      std::chrono::seconds(conf.timeout), kMaxAnswer));
 } catch (const netlink::Error& e) {
   cni::note(cat("ask patchbay-agent: ", e.what(), "; the ledger decides"));
   return std::nullopt;
@@ -132,8 +133,8 @@ std::vector<Entry> by_answer(const Ledger& ledger, const Pod& pod, const Answer&
 void require_no_agent(const Conf& conf) {
   if (!cni::Dir::exists(conf.socket)) return;
   try {
-    exchange(conf.socket, line_of(Question{.verb = Verb::kStatus}),
-             std::chrono::seconds(conf.timeout));
+    cni::exchange_line(conf.socket, line_of(Question{.verb = Verb::kStatus}),
+                       std::chrono::seconds(conf.timeout), kMaxAnswer);
   } catch (const netlink::Error&) {
   }
   throw Error(Code::kTryAgainLater,
@@ -192,7 +193,8 @@ std::vector<Entry> devices_of(const cni::Request& request, const Conf& conf, con
 
 void require_agent(const Conf& conf) try {
   const Question question{.verb = Verb::kStatus};
-  answer_in(exchange(conf.socket, line_of(question), std::chrono::seconds(conf.timeout)));
+  answer_in(cni::exchange_line(conf.socket, line_of(question), std::chrono::seconds(conf.timeout),
+                               kMaxAnswer));
 } catch (const netlink::Error& e) {
   throw Error(Code::kPluginUnavailable, cat("ask patchbay-agent: ", e.what()), kStart);
 }

@@ -3,9 +3,9 @@
 #include <algorithm>
 
 #include "libcni/common/undo.h"
-#include "libcni/common/unix_socket.h"
 #include "libcni/config/keys.h"
 #include "libcni/config/names.h"
+#include "libcni/daemon/unix_socket.h"
 
 namespace devices {
 

@@ -9,8 +9,9 @@
 #include <stdexcept>
 
 #include "libcni/common/undo.h"
-#include "libcni/common/unix_socket.h"
 #include "libcni/config/json.h"
+#include "libcni/daemon/log.h"
+#include "libcni/daemon/service_manager.h"
 #include "libcni/plugin/privileges.h"
 #include "netlink/types/fd.h"
 #include "plugins/dhcp/daemon/daemon.h"
@@ -23,14 +24,6 @@ namespace {
 
 using cni::cat;
 using nlohmann::ordered_json;
-
-void notify(std::string_view state) {
-  try {
-    cni::notify_service_manager(state);
-  } catch (const netlink::Error& e) {
-    cni::note(e.what());
-  }
-}
 
 // Each lease that waits for an answer has a socket.
 void raise_file_limit() {
@@ -59,12 +52,13 @@ int run_daemon(const Flags& flags) {
   raise_file_limit();
   const netlink::Fd lock =
       lock_for_daemon(flags.host_prefix + flags.state_dir, "keep the leases in");
-  Listener listener = open_listener(flags.host_prefix + flags.socket_path);
+  Listening listening = open_listener(flags.host_prefix + flags.socket_path);
   write_pid(flags.pid_file);
-  Daemon daemon(flags, std::move(listener));
-  notify("READY=1");
+  cni::log_notes();  // who typed the command has read why it does not start
+  Daemon daemon(flags, std::move(listening));
+  cni::notify_service_manager("READY=1");
   daemon.run();
-  notify("STOPPING=1");
+  cni::notify_service_manager("STOPPING=1");
   if (!flags.pid_file.empty()) ::unlink(flags.pid_file.c_str());
   return 0;
 }

@@ -33,7 +33,7 @@ def rules(path):
         return [r"netlink/"], {"libbpf", "uapi"} if in_source else set()
     if folder == "libcni":
         # The rooms of libcni, each above the ones before it.
-        rooms = ["common", "config", "plugin", "runtime"]
+        rooms = ["common", "config", "daemon", "plugin", "runtime"]
         below = rooms[: rooms.index(path.parts[1]) + 1]
         ours = [f"libcni/{room}/" for room in below] + [r"netlink/types/", r"netlink/netns\.h$"]
         return ours, {"nlohmann_json"}
@@ -56,9 +56,9 @@ def rules(path):
             libraries.add("gRPC")
         if name in ("plugins/devices/agent/main.cc", "plugins/devices/agent/options.cc", "plugins/devices/agent/options.h"):
             libraries.add("CLI11")
-        return [r"libcni/(common|config|plugin)/", r"netlink/", r"plugins/(devices|names)/"], libraries
+        return [r"libcni/(common|config|daemon|plugin)/", r"netlink/", r"plugins/(devices|names)/"], libraries
     if folder == "plugins":
-        ours = [r"libcni/(common|config|plugin)/", r"netlink/", r"plugins/((common|names)/|list\.h$)"]
+        ours = [r"libcni/(common|config|daemon|plugin)/", r"netlink/", r"plugins/((common|names)/|list\.h$)"]
         if path.parts[1] != "common":
             ours.append(re.escape("/".join(path.parts[:2])) + "/(?!agent/)")
         return ours, {"nlohmann_json", "uapi"} if in_source else {"nlohmann_json"}

@@ -160,7 +160,7 @@ class Hostile(suite.NodeTest):
         shutil.rmtree(os.path.dirname(SOCKET))
         self.assertTrue(wait_for(lambda: self.by.status() is not None, 10), self.by.log)
         self.assertEqual(os.stat(SOCKET).st_mode & 0o777, 0o600)
-        self.assertTrue(any("because the socket was removed" in line["what"] for line in self.by.lines()))
+        self.assertTrue(any("was removed: listen on it again" in line["what"] for line in self.by.lines()))
         self.by.stop()
         self.assertFalse(os.path.exists(SOCKET))
 

@@ -1,20 +1,17 @@
 #include "plugins/devices/agent/daemon.h"
 
 #include <linux/capability.h>
-#include <poll.h>
 #include <signal.h>
 #include <sys/prctl.h>
-#include <sys/signalfd.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <chrono>
-#include <string_view>
+#include <utility>
 
-#include "libcni/common/error.h"
-#include "libcni/common/undo.h"
-#include "libcni/common/unix_socket.h"
+#include "libcni/daemon/event_loop.h"
+#include "libcni/daemon/service_manager.h"
 #include "netlink/route/link_watch.h"
 #include "netlink/types/fd.h"
 #include "plugins/devices/agent/attention.h"
@@ -36,18 +33,6 @@ constexpr milliseconds kSlowPoll{30'000};
 // Pods that start make links in bursts: a refresh is for all of them.
 constexpr milliseconds kBurst{200};
 
-// Descriptor of the signals that end the daemon, for all threads that are made from now on.
-netlink::Fd signals_to_stop() {
-  ::signal(SIGPIPE, SIG_IGN);
-  sigset_t signals;
-  ::sigemptyset(&signals);
-  for (const int signal : {SIGINT, SIGTERM, SIGHUP}) ::sigaddset(&signals, signal);
-  ::sigprocmask(SIG_BLOCK, &signals, nullptr);
-  netlink::Fd out(::signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK));
-  if (!out) throw netlink::Error("wait for signals", errno);
-  return out;
-}
-
 // Files and sockets that it needs are root's, as it is; links are read without any capability. The
 // plugin moves devices, this process never does.
 void drop_capabilities() noexcept {
@@ -62,12 +47,6 @@ void drop_capabilities() noexcept {
   }
 }
 
-void notify(std::string_view state) noexcept try {
-  cni::notify_service_manager(state);
-} catch (const std::exception& e) {
-  log(Level::kWarning, "notify the service manager", {.error = e.what()});
-}
-
 void refresh(Core& core) noexcept {
   try {
     core.refresh();
@@ -76,27 +55,41 @@ void refresh(Core& core) noexcept {
   }
 }
 
-// Until a signal comes.
-void watch_links(Core& core, const netlink::Fd& signals, const netlink::LinkWatch& links) {
-  for (;;) {
-    pollfd ready[] = {{signals.get(), POLLIN, 0}, {links.fd(), POLLIN, 0}};
-    const int count = ::poll(ready, 2, static_cast<int>(kSlowPoll.count()));
-    if (count < 0 && errno != EINTR) throw netlink::Error("wait for changes of links", errno);
-    if (ready[0].revents != 0) return;
-    if (ready[1].revents != 0) {
-      if (::poll(ready, 1, static_cast<int>(kBurst.count())) > 0) return;
+// Looks at the node after changes of links, and now and then. What it is given outlives it.
+class Refreshes {
+ public:
+  Refreshes(cni::EventLoop& loop, Core& core, const netlink::LinkWatch& links)
+      : loop_(loop), core_(core) {
+    loop_.watch(links.fd(), [this, &links] {
       links.drain();
-    }
-    refresh(core);
+      if (!std::exchange(is_near_, true)) next(kBurst);
+    });
+    next(kSlowPoll);
   }
-}
+
+ private:
+  void next(milliseconds pause) {
+    loop_.after(pause, this, [this] { look(); });
+  }
+  void look() {
+    is_near_ = false;
+    next(kSlowPoll);
+    refresh(core_);
+  }
+
+  cni::EventLoop& loop_;
+  Core& core_;
+  bool is_near_ = false;
+};
 
 }  // namespace
 
 void serve(Pools pools, const Options& options) {
-  cni::send_notes_to([](std::string_view text) noexcept { log(Level::kWarning, text); });
+  cni::log_notes();
   take_library_logs();
-  const netlink::Fd signals = signals_to_stop();
+  ::signal(SIGPIPE, SIG_IGN);
+  cni::EventLoop loop;
+  loop.stop_on_signals();  // before there are threads
   drop_capabilities();
   const netlink::LinkWatch links;  // before the first look
   Places places = options.places;
@@ -112,10 +105,11 @@ void serve(Pools pools, const Options& options) {
       {.at_once = [&claims](const Question& question) { return claims.at_once(question); },
        .later = [&claims](const Question& question) { return claims.later(question); }});
   const Kubelet kubelet(core, options.kubelet_dir);
+  const Refreshes refreshes(loop, core, links);
   log(Level::kInfo, "start");
-  notify("READY=1");
-  watch_links(core, signals, links);
-  notify("STOPPING=1");
+  cni::notify_service_manager("READY=1");
+  loop.run([](const std::exception& e) { log(Level::kError, "serve", {.error = e.what()}); });
+  cni::notify_service_manager("STOPPING=1");
   log(Level::kInfo, "stop");
 }
 

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "netlink/types/fd.h"
+#include "libcni/daemon/folder_watch.h"
 #include "plugins/devices/ledger/ledger.h"
 
 namespace devices {
@@ -27,11 +27,11 @@ class LedgerCache {
 
  private:
   void look();
-  std::optional<std::vector<std::string>> changed_names() const;
 
   const Ledger& ledger_;
   std::mutex mutex_;
-  netlink::Fd inotify_;  ///< empty: the node has no more of them, and all files are read each time
+  cni::FolderWatch watch_;
+  bool is_watched_;  ///< else the node has no more watches, and all files are read each time
   bool is_whole_ = false;
   std::map<std::string, Entry> entries_;  ///< by the device's ID
 };

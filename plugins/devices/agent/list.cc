@@ -7,10 +7,10 @@
 #include <vector>
 
 #include "libcni/common/error.h"
+#include "libcni/daemon/client.h"
 #include "plugins/devices/agent/inventory/inventory.h"
 #include "plugins/devices/agent/stock/stock.h"
 #include "plugins/devices/ledger/ledger.h"
-#include "plugins/devices/protocol/connection.h"
 #include "plugins/devices/protocol/message.h"
 
 namespace devices {
@@ -123,8 +123,8 @@ Json list_of(const Pools& pools, const Places& places) {
 }
 
 AgentStatus status_of(const std::string& socket) {
-  const auto answer = answer_in(
-      exchange(socket, line_of(Question{.verb = Verb::kStatus}), std::chrono::seconds(5)));
+  const auto answer = answer_in(cni::exchange_line(socket, line_of(Question{.verb = Verb::kStatus}),
+                                                   std::chrono::seconds(5), kMaxAnswer));
   if (answer.error) throw cni::Error(*answer.error);
   AgentStatus out;
   for (const ResourceState& one : answer.resources) {

@@ -83,7 +83,7 @@ int serve(const Options& options) try {
 }
 
 int run(const Options& options) {
-  devices::set_log_level(devices::level_of(options.log_level).value_or(devices::Level::kInfo));
+  cni::set_log_level(cni::level_of(options.log_level).value_or(devices::Level::kInfo));
   if (options.schema) {
     std::cout << devices::pools_schema().dump(4) << '\n';
   } else if (options.keys) {

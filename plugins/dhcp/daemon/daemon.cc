@@ -90,27 +90,34 @@ std::string leases_json(const std::vector<const Attachment*>& attachments, Time 
 
 }  // namespace
 
-Daemon::Daemon(const Flags& flags, Listener listener)
+Daemon::Daemon(const Flags& flags, Listening listening)
     : flags_(flags),
       states_(StateDir::create(flags.host_prefix + flags.state_dir)),
-      removals_(::inotify_init1(IN_CLOEXEC | IN_NONBLOCK)),
-      listener_(std::move(listener)),
+      removals_(IN_DELETE | IN_MOVED_FROM),
       server_(
-          loop_, std::move(listener_.fd), [this](const Asked& asked) { on_call(asked); },
-          [this](std::uint64_t connection) { on_close(connection); }) {
-  if (removals_) loop_.watch(removals_.get(), [this] { hear_of_removals(); });
+          loop_, std::move(listening), [this](const Asked& asked) { on_call(asked); },
+          [this](std::uint64_t connection) { on_close(connection); },
+          [this](const std::exception&) {
+            failure_ = std::current_exception();
+            loop_.stop();
+          }) {
+  loop_.stop_on_signals();
+  if (removals_.fd() >= 0) {
+    loop_.watch(removals_.fd(), [this] {
+      removals_.take();  // what was removed, a look at all says as well
+      look_around();
+    });
+  }
   take_over();
   look_around();
-  keep_socket();
 }
 
 Daemon::~Daemon() {
-  listener_.remove();
   for (auto& [file, entry] : entries_) forget(entry);
 }
 
 void Daemon::run() {
-  loop_.run([](const std::exception& e) { cni::note(cat("dhcp: ", e.what())); });
+  loop_.run([](const std::exception& e) { cni::note(e.what()); });
   keep_folder();
   if (failure_) std::rethrow_exception(failure_);
 }

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "libcni/daemon/folder_watch.h"
 #include "libcni/plugin/request.h"
 #include "plugins/dhcp/daemon/attachment.h"
 #include "plugins/dhcp/daemon/flags.h"
@@ -17,7 +18,7 @@ namespace dhcp {
 class Daemon {
  public:
   /// Takes over the leases of the state files. \throws netlink::Error; cni::Error.
-  Daemon(const Flags& flags, Listener listener);
+  Daemon(const Flags& flags, Listening listening);
   ~Daemon();
   Daemon(const Daemon&) = delete;
   Daemon& operator=(const Daemon&) = delete;
@@ -52,18 +53,15 @@ class Daemon {
   void take_over();
   void look_around();
   void keep_folder();
-  void keep_socket();
   void save(const State& state);
   void watch_directory_of(const std::string& netns);
-  void hear_of_removals();
 
   const Flags& flags_;
   EventLoop loop_;
   StateDir states_;
   std::map<std::string, Entry> entries_;  ///< by StateOwner::file_name()
-  netlink::Fd removals_;                  ///< inotify(7)
-  Listener listener_;                     ///< without its descriptor, which the server has
-  std::exception_ptr failure_;            ///< the reason to end
+  cni::FolderWatch removals_;
+  std::exception_ptr failure_;  ///< the reason to end
   Server server_;
 };
 

@@ -51,7 +51,7 @@ void try_send(Pod& pod, netlink::RouteRequest request) {
   request.tolerated.push_back(EEXIST);
   request.tolerated.push_back(ESRCH);
   if (const auto error = pod.socket.attempt(std::move(request))) {
-    cni::note(cat("dhcp: ", error->what(), "; it is passed over"));
+    cni::note(cat(error->what(), "; it is passed over"));
   }
 }
 

@@ -1,20 +1,14 @@
 #include "plugins/dhcp/daemon/server.h"
 
-#include <fcntl.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include <cerrno>
-#include <charconv>
-#include <cstdlib>
-#include <cstring>
 #include <optional>
 #include <utility>
 
 #include "libcni/common/error.h"
 #include "libcni/common/undo.h"
-#include "libcni/common/unix_socket.h"
+#include "libcni/daemon/unix_socket.h"
 #include "plugins/dhcp/daemon/daemon_lock.h"
 
 namespace dhcp {
@@ -25,87 +19,34 @@ using cni::cat;
 using netlink::Fd;
 
 constexpr std::size_t kMaxConnections = 1024, kMaxHello = 4096;
-constexpr Time kIdleLimit = std::chrono::seconds(10);  // with a client that waits for nothing
+constexpr cni::BootTime kIdleLimit =
+    std::chrono::seconds(10);  // with a client that waits for nothing
 constexpr std::string_view kRefusal =
     "HTTP/1.0 405 Method Not Allowed\nContent-Type: text/plain; charset=utf-8\n\n405 must "
     "CONNECT\n";
 
-long number_in(const char* variable) {
-  const char* const text = ::getenv(variable);
-  if (text == nullptr) return 0;
-  long out = 0;
-  std::from_chars(text, text + std::strlen(text), out);
-  return out;
-}
-
-// sd_listen_fds(3): one descriptor, number 3.
-Fd passed_listener() {
-  constexpr int kFirst = 3;
-  if (number_in("LISTEN_PID") != ::getpid()) return Fd();
-  const long count = number_in("LISTEN_FDS");
-  if (count > 1) {
-    throw cni::Error(cni::Code::kInvalidEnvironment,
-                     cat("Too many (", count, ") FDs passed through socket activation"));
-  }
-  if (count != 1) return Fd();
-  int listens = 0;
-  socklen_t size = sizeof listens;
-  if (::getsockopt(kFirst, SOL_SOCKET, SO_ACCEPTCONN, &listens, &size) != 0 || listens == 0) {
-    throw cni::Error(cni::Code::kInvalidEnvironment, "LISTEN_FDS=1 but no FD found");
-  }
-  ::fcntl(kFirst, F_SETFL, ::fcntl(kFirst, F_GETFL) | O_NONBLOCK);
-  return Fd(::fcntl(kFirst, F_DUPFD_CLOEXEC, kFirst));
-}
-
-// A daemon that takes no lock: the reference plugins', or one of an earlier release.
-void remove_stale(const std::string& path, const sockaddr_un& address) {
-  struct stat info {};
-  if (::lstat(path.c_str(), &info) != 0 || !S_ISSOCK(info.st_mode)) return;
-  const Fd probe(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-  const bool connected =
-      ::connect(probe.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0;
-  if (connected || errno == EAGAIN) {  // EAGAIN: its backlog is full
-    const pid_t pid = connected ? cni::peer_of(probe.get()).pid : 0;
-    throw cni::Error(cni::Code::kInternal,
-                     cat("listen on '", path, "': another daemon serves this socket",
-                         pid > 0 ? cat(": process ", pid) : std::string()));
-  }
-  ::unlink(path.c_str());
-}
-
-// Empty for an abstract socket.
-std::string path_of(const Fd& listener) {
-  sockaddr_un address{};
-  socklen_t size = sizeof address - 1;  // the path may fill its place
-  if (::getsockname(listener.get(), reinterpret_cast<sockaddr*>(&address), &size) != 0) return {};
-  return address.sun_path;
+// One that takes no lock: the reference plugins' daemon, or one of an earlier release.
+void require_unserved(const std::string& path) {
+  const Fd probe = cni::connect_to(path, std::chrono::steady_clock::now());
+  if (!probe && errno != EAGAIN) return;  // EAGAIN: its backlog is full
+  const pid_t pid = probe ? cni::peer_of(probe.get()).pid : 0;
+  throw cni::Error(cni::Code::kInternal,
+                   cat("listen on '", path, "': another daemon serves this socket",
+                       pid > 0 ? cat(": process ", pid) : std::string()));
 }
 
 }  // namespace
 
-bool Listener::is_lost() const { return !path.empty() && cni::is_lost_socket(path, inode); }
-
-void Listener::remove() const noexcept {
-  if (is_ours && cni::inode_at(path) == inode) ::unlink(path.c_str());
+Listening open_listener(const std::string& path) {
+  if (auto passed = cni::Listener::passed()) return {.listener = *std::move(passed)};
+  return listen_on(path);
 }
 
-Listener open_listener(const std::string& path) {
-  Fd passed = passed_listener();
-  if (!passed) return listen_on(path);
-  const std::string at = path_of(passed);
-  return {.fd = std::move(passed), .path = at, .inode = cni::inode_at(at)};
-}
-
-Listener listen_on(const std::string& path) {
-  const sockaddr_un address = cni::socket_address(path);  // before a file is made
+Listening listen_on(const std::string& path) {
+  cni::socket_address(path);  // before a file is made
   Fd lock = lock_for_daemon(path, "listen on");
-  remove_stale(path, address);
-  Fd fd = cni::listen_at(path);
-  return {.fd = std::move(fd),
-          .path = path,
-          .inode = cni::inode_at(path),
-          .lock = std::move(lock),
-          .is_ours = true};
+  require_unserved(path);
+  return {.listener = cni::Listener(path), .lock = std::move(lock)};
 }
 
 struct Server::Connection {
@@ -119,60 +60,39 @@ struct Server::Connection {
   unsigned unanswered = 0;                ///< calls
 };
 
-Server::Server(EventLoop& loop, Fd listener, OnCall on_call, OnClose on_close)
+Server::Server(EventLoop& loop, Listening listening, OnCall on_call, OnClose on_close,
+               OnLost on_lost)
     : loop_(loop),
-      listener_(std::move(listener)),
       on_call_(std::move(on_call)),
-      on_close_(std::move(on_close)) {
-  loop_.watch(listener_.get(), [this] { accept(); });
-}
+      on_close_(std::move(on_close)),
+      lock_(std::move(listening.lock)),
+      acceptor_(loop, std::move(listening.listener),
+                {.accepted = [this](Fd fd) { take(std::move(fd)); },
+                 .again =
+                     [this](const std::string& path) {
+                       lock_.reset();  // it may be that of the path still
+                       Listening again = listen_on(path);
+                       lock_ = std::move(again.lock);
+                       return std::move(again.listener);
+                     },
+                 .lost = std::move(on_lost)}) {}
 
 Server::~Server() {
-  loop_.at(kNever, &listener_, {});
-  loop_.forget(listener_.get());
   while (!connections_.empty()) close(connections_.begin()->first, false);
 }
 
-void Server::replace_listener(Fd listener) {
-  loop_.at(kNever, &listener_, {});
-  loop_.forget(listener_.get());
-  listener_ = std::move(listener);
-  loop_.watch(listener_.get(), [this] { accept(); });
-}
-
-// Many at once: a plugin does not wait long for the welcome.
-void Server::accept() {
-  constexpr int kMaxAccepted = 64;
-  for (int i = 0; i < kMaxAccepted && accept_one(); ++i) {
-  }
-}
-
-bool Server::accept_one() {
-  Fd fd(::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
-  if (!fd && (errno == EMFILE || errno == ENFILE || errno == ENOMEM)) {
-    // It would be called again at once.
-    cni::note(cat("dhcp: accept a connection: ", netlink::errno_text(errno)));
-    loop_.forget(listener_.get());
-    loop_.at(EventLoop::now() + std::chrono::seconds(1), &listener_,
-             [this] { loop_.watch(listener_.get(), [this] { accept(); }); });
-  }
-  if (!fd) return false;
-  if (connections_.size() >= kMaxConnections) return true;
-  if (!cni::has_trusted_peer(fd.get())) {
-    cni::note("dhcp: refused a connection that is not root's");
-    return true;
-  }
+void Server::take(Fd fd) {
+  if (connections_.size() >= kMaxConnections) return;
   const std::uint64_t id = next_++;
   auto connection = std::make_unique<Connection>(Connection{.fd = std::move(fd)});
   loop_.watch(connection->fd.get(), [this, id] { serve(id); });
   limit(id, *connection);
   connections_.emplace(id, std::move(connection));
-  return true;
 }
 
 // A peer that neither calls, nor waits for an answer, nor hangs up, must not use up connections.
 void Server::limit(std::uint64_t id, Connection& connection) {
-  loop_.at(EventLoop::now() + kIdleLimit, &connection, [this, id] { close(id, true); });
+  loop_.after(kIdleLimit, &connection, [this, id] { close(id, true); });
 }
 
 bool Server::read(Connection& connection) {
@@ -213,7 +133,7 @@ void Server::serve(std::uint64_t id) {
     if (!connection.greeted && !connection.ending && !greet(connection)) return close(id, true);
     if (connection.greeted) take_calls(id);
   } catch (const cni::Error& e) {
-    cni::note(cat("dhcp: ", e.what()));
+    cni::note(e.what());
     return close(id, true);
   }
   if (!open) return close(id, true);
@@ -234,7 +154,7 @@ void Server::take_calls(std::uint64_t id) {
     const Call call = call_from(*connection.header, *value);
     connection.header.reset();
     ++connection.unanswered;
-    loop_.at(kNever, &connection, {});
+    loop_.at(cni::kNever, &connection, {});
     on_call_({id, call});
   }
 }
@@ -242,7 +162,7 @@ void Server::take_calls(std::uint64_t id) {
 void Server::close(std::uint64_t id, bool tell) {
   const auto found = connections_.find(id);
   if (found == connections_.end()) return;
-  loop_.at(kNever, found->second.get(), {});
+  loop_.at(cni::kNever, found->second.get(), {});
   loop_.forget(found->second->fd.get());
   connections_.erase(found);
   if (tell) on_close_(id);
@@ -262,7 +182,7 @@ void Server::flush(std::uint64_t id) {
   }
   if (out.empty() && connection.ending) return close(id, false);
   loop_.watch(
-      connection.fd.get(), [this, id] { serve(id); }, !out.empty());
+      connection.fd.get(), [this, id] { serve(id); }, out.empty() ? EPOLLIN : EPOLLIN | EPOLLOUT);
 }
 
 AnswerEncoder* Server::encoder(const Asked& asked) {

@@ -1,38 +1,33 @@
 #pragma once
 
-#include <sys/types.h>
-
 #include <cstdint>
+#include <exception>
 #include <functional>
 #include <map>
 #include <memory>
 #include <string>
 
+#include "libcni/daemon/acceptor.h"
+#include "libcni/daemon/event_loop.h"
+#include "libcni/daemon/listener.h"
 #include "netlink/types/fd.h"
-#include "plugins/dhcp/daemon/event_loop.h"
 #include "plugins/dhcp/protocol/protocol.h"
 
 namespace dhcp {
 
-/// The socket that the daemon listens on.
-struct Listener {
-  netlink::Fd fd;
-  std::string path = {};  ///< empty: unknown
-  ino_t inode = 0;        ///< of the file
-  netlink::Fd lock = {};  ///< of a socket that is ours
-  bool is_ours = false;   ///< else systemd made it, which goes on to listen when the daemon ends
+using cni::EventLoop;
 
-  /// Whether its file was removed beneath the daemon.
-  bool is_lost() const;
-  /// Removes the file of one that is ours.
-  void remove() const noexcept;
+/// The daemon's socket, and what keeps another daemon from it.
+struct Listening {
+  cni::Listener listener;
+  netlink::Fd lock = {};  ///< of a socket that is this daemon's own
 };
 
-/// The one that systemd passed (sd_listen_fds(3)), else listen_on().
-Listener open_listener(const std::string& path);
-/// A new one at path, mode 0600, whose directory is made. A socket file that nobody listens on is
-/// replaced, under a lock. \throws cni::Error if another daemon serves the socket; netlink::Error.
-Listener listen_on(const std::string& path);
+/// The one that systemd passed, else listen_on().
+Listening open_listener(const std::string& path);
+/// A new one at path, in place of a socket file that nobody listens on, under a lock. \throws
+/// cni::Error if another daemon serves the socket; netlink::Error.
+Listening listen_on(const std::string& path);
 
 /// A call of a connection, for the answer.
 struct Asked {
@@ -45,15 +40,14 @@ class Server {
  public:
   using OnCall = std::function<void(const Asked&)>;
   using OnClose = std::function<void(std::uint64_t connection)>;
+  using OnLost = std::function<void(const std::exception& why)>;
 
   /// loop outlives it. on_close is not called for connections that the server itself closes.
-  Server(EventLoop& loop, netlink::Fd listener, OnCall on_call, OnClose on_close);
+  /// on_lost: nobody reaches the socket any more.
+  Server(EventLoop& loop, Listening listening, OnCall on_call, OnClose on_close, OnLost on_lost);
   ~Server();
   Server(const Server&) = delete;
   Server& operator=(const Server&) = delete;
-
-  /// Accepts from this one from now on; connections stay.
-  void replace_listener(netlink::Fd listener);
 
   /// To a connection that was closed meanwhile they do nothing.
   void answer(const Asked& asked, const cni::Result& result);
@@ -63,9 +57,7 @@ class Server {
 
  private:
   struct Connection;
-  void accept();
-  /// False where there is none to accept.
-  bool accept_one();
+  void take(netlink::Fd fd);
   void serve(std::uint64_t id);
   bool read(Connection& connection);
   void take_calls(std::uint64_t id);
@@ -77,11 +69,12 @@ class Server {
   AnswerEncoder* encoder(const Asked& asked);
 
   EventLoop& loop_;
-  netlink::Fd listener_;
   OnCall on_call_;
   OnClose on_close_;
   std::map<std::uint64_t, std::unique_ptr<Connection>> connections_;
   std::uint64_t next_ = 1;
+  netlink::Fd lock_;
+  cni::Acceptor acceptor_;
 };
 
 }  // namespace dhcp

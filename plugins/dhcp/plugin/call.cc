@@ -1,13 +1,10 @@
 #include "plugins/dhcp/plugin/call.h"
 
-#include <poll.h>
-#include <sys/socket.h>
-
 #include <algorithm>
 #include <cerrno>
 #include <filesystem>
 
-#include "libcni/common/unix_socket.h"
+#include "libcni/daemon/unix_socket.h"
 
 namespace dhcp {
 
@@ -28,6 +25,23 @@ Error too_late(const std::string& path, std::string_view cause, std::string_view
       cat(details, "; if it is stuck: systemctl restart cni-dhcp.service, which keeps the leases")};
 }
 
+netlink::Fd require_connected(const std::string& path, netlink::Fd fd) {
+  if (fd) return fd;
+  const int error = errno;
+  const std::string cause = cat("connect: ", netlink::errno_text(error));
+  if (error != EAGAIN) throw unreachable(path, cause);
+  throw too_late(path, cause, "the daemon does not accept connections: its backlog is full");
+}
+
+template <class Fn>
+void reaching(const std::string& path, Fn&& fn) try {
+  fn();
+} catch (const netlink::Error& e) {
+  if (e.error() == ECONNRESET) throw unreachable(path, "the daemon closed the connection");
+  if (e.error() != ETIMEDOUT) throw unreachable(path, netlink::errno_text(e.error()));
+  throw too_late(path, "the daemon did not answer in time", "the daemon is busy or stopped");
+}
+
 // The daemon's error. The reference daemon ends with "no more tries" too if no server answered in
 // time or none had an address; ours adds the reason.
 Error refusal(const Call& call, const std::string& text) {
@@ -41,10 +55,7 @@ Error refusal(const Call& call, const std::string& text) {
 }  // namespace
 
 Connection::Connection(const std::string& path, Clock::duration limit)
-    : Connection(path, Clock::now() + limit) {}
-
-Connection::Connection(const std::string& path, Clock::time_point end)
-    : Connection(path, cni::connect_to(path, end), end) {}
+    : Connection(path, cni::connect_to(path, Clock::now() + limit), Clock::now() + limit) {}
 
 std::optional<Connection> Connection::find(const std::string& path, Clock::duration limit) {
   const auto end = Clock::now() + limit;
@@ -55,71 +66,27 @@ std::optional<Connection> Connection::find(const std::string& path, Clock::durat
 }
 
 Connection::Connection(const std::string& path, netlink::Fd fd, Clock::time_point end)
-    : fd_(std::move(fd)), end_(end), path_(path) {
-  if (!fd_) {
-    const std::string cause = cat("connect: ", netlink::errno_text(errno));
-    if (errno != EAGAIN) throw unreachable(path, cause);
-    throw too_late(path, cause, "the daemon does not accept connections: its backlog is full");
-  }
-  send(kHello);
-  std::size_t at = std::string::npos;
-  while ((at = received_.find("\n\n")) == std::string::npos) receive();
+    : client_(path, require_connected(path, std::move(fd)), end), path_(path) {
+  reaching(path_, [this] {
+    client_.send(kHello);
+    while (received_.find("\n\n") == received_.npos) client_.receive(received_);
+  });
   const std::string line = received_.substr(0, received_.find('\n'));
-  received_.erase(0, at + 2);
+  received_.erase(0, received_.find("\n\n") + 2);
   if (line != kWelcome.substr(0, kWelcome.find('\n'))) {
     throw unreachable(path, cat("unexpected HTTP response: ", line));
   }
 }
 
-void Connection::wait(short events) {
-  const auto left = std::chrono::ceil<std::chrono::milliseconds>(end_ - Clock::now());
-  pollfd ready{fd_.get(), events, 0};
-  const int count = left.count() > 0 ? ::poll(&ready, 1, static_cast<int>(left.count())) : 0;
-  if (count < 0 && errno != EINTR) throw unreachable(path_, netlink::errno_text(errno));
-  if (count == 0) {
-    throw too_late(path_, "the daemon did not answer in time", "the daemon is busy or stopped");
-  }
-}
-
-void Connection::send(std::string_view bytes) {
-  while (!bytes.empty()) {
-    const ssize_t size = ::send(fd_.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL);
-    if (size >= 0) {
-      bytes.remove_prefix(static_cast<std::size_t>(size));
-    } else if (errno == EAGAIN) {
-      wait(POLLOUT);
-    } else if (errno != EINTR) {
-      throw unreachable(path_, cat("write: ", netlink::errno_text(errno)));
-    }
-  }
-}
-
-void Connection::receive() {
-  char buffer[4096];
-  for (;;) {
-    const ssize_t size = ::recv(fd_.get(), buffer, sizeof buffer, 0);
-    if (size > 0) {
-      received_.append(buffer, static_cast<std::size_t>(size));
-      return;
-    }
-    if (size == 0) throw unreachable(path_, "the daemon closed the connection");
-    if (errno == EAGAIN) {
-      wait(POLLIN);
-    } else if (errno != EINTR) {
-      throw unreachable(path_, cat("read: ", netlink::errno_text(errno)));
-    }
-  }
-}
-
 std::vector<gob::Value> Connection::exchange(const Call& call) try {
-  send(encode(call));
   gob::Decoder decoder;
   std::vector<gob::Value> parts;
+  reaching(path_, [&] { client_.send(encode(call)); });
   while (parts.size() < 2) {
     if (auto value = decoder.take(received_)) {
       parts.push_back(*std::move(value));
     } else {
-      receive();
+      reaching(path_, [&] { client_.receive(received_); });
     }
   }
   return parts;

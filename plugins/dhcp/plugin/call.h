@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "libcni/daemon/client.h"
 #include "libcni/plugin/request.h"
 #include "plugins/dhcp/protocol/protocol.h"
 
@@ -15,7 +16,7 @@ namespace dhcp {
 /// cni::Error; kTryAgainLater after the deadline.
 class Connection {
  public:
-  using Clock = std::chrono::steady_clock;
+  using Clock = cni::Client::Clock;
 
   /// Connects and waits for the daemon's welcome: a busy daemon needs time for both.
   /// \throws cni::Error(kPluginUnavailable) if there is no daemon.
@@ -29,17 +30,11 @@ class Connection {
   bool is_answered() const { return answered_; }
 
  private:
-  Connection(const std::string& path, Clock::time_point end);
   Connection(const std::string& path, netlink::Fd fd, Clock::time_point end);
   /// Header and body of the answer.
   std::vector<gob::Value> exchange(const Call& call);
-  void send(std::string_view bytes);
-  /// Appends to received_. \throws cni::Error if the daemon closed the connection.
-  void receive();
-  void wait(short events);
 
-  netlink::Fd fd_;
-  Clock::time_point end_;
+  cni::Client client_;
   std::string path_, received_;
   bool answered_ = false;
 };

@@ -1,18 +1,17 @@
 #pragma once
 
-#include <chrono>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "libcni/config/result.h"
+#include "libcni/daemon/event_loop.h"
 #include "plugins/dhcp/protocol/packet.h"
 
 namespace dhcp {
 
-/// Since this boot, suspended time included (CLOCK_BOOTTIME).
-using Time = std::chrono::milliseconds;
-inline constexpr Time kNever = Time::max();
+using Time = cni::BootTime;
+using cni::kNever;
 
 /// A server's lease, in the terms of a result, with its end.
 struct Lease {

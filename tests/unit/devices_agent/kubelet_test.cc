@@ -1,4 +1,5 @@
 #include <doctest/doctest.h>
+#include <sys/socket.h>
 
 #include <atomic>
 #include <chrono>
@@ -7,17 +8,15 @@
 #include <mutex>
 #include <thread>
 
-#include "libcni/common/unix_socket.h"
+#include "libcni/daemon/unix_socket.h"
 #include "plugins/devices/agent/kubelet/clean.h"
 #include "plugins/devices/agent/kubelet/endpoint.h"
-#include "plugins/devices/agent/kubelet/folder_watch.h"
 #include "plugins/devices/agent/kubelet/instances.h"
 #include "plugins/devices/agent/kubelet/worker.h"
 #include "tests/unit/surroundings.h"
 
 using devices::clean;
 using devices::Endpoint;
-using devices::FolderWatch;
 using devices::Worker;
 using std::chrono::milliseconds;
 
@@ -44,6 +43,15 @@ TEST_CASE("a socket's name says which process made it") {
   CHECK(Endpoint::instance_of("kubelet.sock", prefix).empty());
 }
 
+// A socket whose file stays when its process was killed.
+netlink::Fd listen_at(const std::string& path) {
+  const auto address = cni::socket_address(path);
+  netlink::Fd out(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  REQUIRE(::bind(out.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0);
+  REQUIRE(::listen(out.get(), 1) == 0);
+  return out;
+}
+
 TEST_CASE("an instance of the agent ends when it has had no socket for a moment") {
   const surroundings::Folder dir;
   const std::string name = Endpoint::prefix("vendor.example/nic");
@@ -53,15 +61,15 @@ TEST_CASE("an instance of the agent ends when it has had no socket for a moment"
     others.look(now + milliseconds(after));
     return others.last_end() != devices::Instances::Clock::time_point{};
   };
-  auto own = cni::listen_at(dir.path() + "/" + name + Endpoint::own_instance() + "01.sock");
-  auto first = cni::listen_at(dir.path() + "/" + name + "0a1b2c01.sock");
+  auto own = listen_at(dir.path() + "/" + name + Endpoint::own_instance() + "01.sock");
+  auto first = listen_at(dir.path() + "/" + name + "0a1b2c01.sock");
   CHECK_FALSE(ended(0));
   CHECK(others.any());
   own.reset();
   CHECK_FALSE(ended(1'000));
   first.reset();  // its process was killed: the file stays
   CHECK_FALSE(ended(2'000));
-  const auto second = cni::listen_at(dir.path() + "/" + name + "0a1b2c02.sock");
+  const auto second = listen_at(dir.path() + "/" + name + "0a1b2c02.sock");
   CHECK_FALSE(ended(2'100));
   CHECK_FALSE(ended(3'000));
   std::filesystem::remove(dir.path() + "/" + name + "0a1b2c02.sock");
@@ -107,30 +115,4 @@ TEST_CASE("a worker does one job after the other, and refuses more than may wait
   CHECK(done == 4);
   CHECK_FALSE(worker.post([&] { ++done; }));
   CHECK(done == 4);
-}
-
-TEST_CASE("a watch of folders ends at a change, also in a folder that is made later") {
-  const surroundings::Folder dir;
-  const std::string later = dir.path() + "/later";
-  FolderWatch watch({dir.path(), later});
-  const auto ends = [&watch] {
-    const auto begun = std::chrono::steady_clock::now();
-    watch.wait(milliseconds(10'000));
-    return std::chrono::steady_clock::now() - begun < milliseconds(5'000);
-  };
-  watch.wait(milliseconds(0));
-  std::filesystem::create_directory(later);
-  CHECK(ends());
-  std::ofstream(later + "/a.sock") << "x";
-  CHECK(ends());
-  std::filesystem::remove(later + "/a.sock");
-  CHECK(ends());
-}
-
-TEST_CASE("a watch of folders ends when it is woken") {
-  FolderWatch watch({"/nonexistent"});
-  const auto begun = std::chrono::steady_clock::now();
-  watch.wake();
-  watch.wait(milliseconds(5000));
-  CHECK(std::chrono::steady_clock::now() - begun < milliseconds(4000));
 }

@@ -9,7 +9,7 @@
 
 #include "libcni/common/dir.h"
 #include "libcni/common/error.h"
-#include "libcni/common/unix_socket.h"
+#include "libcni/daemon/listener.h"
 #include "plugins/devices/agent/kubelet/endpoint.h"
 
 namespace devices {

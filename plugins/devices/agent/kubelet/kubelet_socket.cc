@@ -7,7 +7,7 @@
 #include <chrono>
 
 #include "libcni/common/error.h"
-#include "libcni/common/unix_socket.h"
+#include "libcni/daemon/listener.h"
 #include "plugins/devices/agent/kubelet/clean.h"
 #include "plugins/devices/agent/kubelet/limits.h"
 

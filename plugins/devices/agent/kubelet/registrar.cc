@@ -1,5 +1,7 @@
 #include "plugins/devices/agent/kubelet/registrar.h"
 
+#include <sys/inotify.h>
+
 #include <algorithm>
 #include <cstdint>
 #include <utility>
@@ -79,7 +81,7 @@ struct Registrar::Face {
 Registrar::Registrar(Folders folders, const std::vector<const Resource*>& resources)
     : folders_(std::move(folders)),
       kubelet_(cat(folders_.plugins, "/kubelet.sock")),
-      watch_({folders_.plugins, folders_.registry}) {
+      watch_(IN_CREATE | IN_DELETE | IN_MOVED_TO | IN_DELETE_SELF | IN_MOVE_SELF) {
   for (const Resource* const resource : resources) {
     for (const std::string& folder : {folders_.plugins, folders_.registry}) {
       Endpoint::remove_stale(folder, Endpoint::prefix(resource->name), kYoung);
@@ -88,14 +90,24 @@ Registrar::Registrar(Folders folders, const std::vector<const Resource*>& resour
         Face{.resource = *resource,
              .others = Instances({folders_.plugins, folders_.registry}, resource->name)}));
   }
-  for (const auto& face : faces_) face->resource.feed.on_change([this] { watch_.wake(); });
-  thread_ = std::thread([this] { run(); });
+  for (const auto& face : faces_)
+    face->resource.feed.on_change([this] { loop_.post([this] { look_soon(); }); });
+  if (watch_.fd() >= 0) {
+    loop_.watch(watch_.fd(), [this] {
+      watch_.take();
+      look_soon();
+    });
+  }
+  loop_.at(next_, this, [this] { look(); });
+  thread_ = std::thread([this] {
+    loop_.run([](const std::exception& e) { log(Level::kError, "register", {.error = e.what()}); });
+  });
 }
 
 Registrar::~Registrar() {
   stopping_ = true;
   kubelet_.stop();
-  watch_.wake();
+  loop_.stop();
   thread_.join();
   for (const auto& face : faces_) {  // their streams end, and wake
     face->former.reset();
@@ -104,11 +116,16 @@ Registrar::~Registrar() {
   for (const auto& face : faces_) face->resource.feed.on_change({});
 }
 
-void Registrar::run() {
-  while (!stopping_) {
-    const auto next = pass();
-    std::this_thread::sleep_for(kBetween);
-    watch_.wait(next);
+void Registrar::look_soon() {
+  loop_.at(std::max(next_, cni::EventLoop::now()), this, [this] { look(); });
+}
+
+void Registrar::look() {
+  const auto pause = pass();
+  next_ = cni::EventLoop::now() + kBetween;
+  loop_.after(std::max(pause, kBetween), this, [this] { look(); });
+  for (const std::string& folder : {folders_.plugins, folders_.registry}) {
+    if (watch_.is_new(folder)) look_soon();  // a change may have been missed
   }
 }
 

@@ -6,8 +6,9 @@
 #include <thread>
 #include <vector>
 
+#include "libcni/daemon/event_loop.h"
+#include "libcni/daemon/folder_watch.h"
 #include "plugins/devices/agent/kubelet/endpoint.h"
-#include "plugins/devices/agent/kubelet/folder_watch.h"
 #include "plugins/devices/agent/kubelet/kubelet_socket.h"
 
 namespace devices {
@@ -41,7 +42,8 @@ class Registrar {
   class Budget;
   struct Face;
 
-  void run();
+  void look_soon();
+  void look();
   std::chrono::milliseconds pass();
   void find_kubelet();
   void attend(Face& face);
@@ -62,7 +64,9 @@ class Registrar {
   Clock::time_point stamp_since_{};
   bool kubelet_listens_ = false;
   std::vector<std::unique_ptr<Face>> faces_;
-  FolderWatch watch_;
+  cni::EventLoop loop_;
+  cni::FolderWatch watch_;
+  cni::BootTime next_{};  ///< not before that another pass
   std::atomic<bool> stopping_ = false;
   std::thread thread_;
 };

@@ -1,8 +1,6 @@
 #include "plugins/devices/agent/socket/answers.h"
 
-#include <sys/eventfd.h>
-
-#include <cerrno>
+#include <utility>
 
 #include "libcni/common/error.h"
 
@@ -26,9 +24,8 @@ std::string answer_to(const Question& question, const std::function<Answer(const
 
 }  // namespace
 
-Answers::Answers(SocketServer::Handler handler)
-    : handler_(std::move(handler)), ready_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
-  if (!ready_) throw netlink::Error("eventfd", errno);
+Answers::Answers(SocketServer::Handler handler, OnAnswer on_answer)
+    : handler_(std::move(handler)), on_answer_(std::move(on_answer)) {
   for (std::size_t i = 0; i < kThreads; ++i) threads_.emplace_back([this] { run(); });
 }
 
@@ -41,11 +38,11 @@ Answers::~Answers() {
   for (std::thread& one : threads_) one.join();
 }
 
-std::optional<std::string> Answers::ask(const Line& line) {
+std::optional<std::string> Answers::ask(std::uint64_t number, const std::string& line) {
   Question question;
   try {
     const auto answer = cni::as_error([&] {
-      question = question_in(line.second);
+      question = question_in(line);
       return handler_.at_once(question);
     });
     if (answer) return line_of(question.verb, *answer);
@@ -54,17 +51,10 @@ std::optional<std::string> Answers::ask(const Line& line) {
   }
   {
     const std::lock_guard hold(mutex_);
-    questions_.emplace_back(line.first, std::move(question));
+    questions_.emplace_back(number, std::move(question));
   }
   changed_.notify_one();
   return std::nullopt;
-}
-
-std::vector<Answers::Line> Answers::take() {
-  eventfd_t ignored = 0;
-  ::eventfd_read(ready_.get(), &ignored);
-  const std::lock_guard hold(mutex_);
-  return std::exchange(answers_, {});
 }
 
 void Answers::run() {
@@ -75,10 +65,8 @@ void Answers::run() {
     const auto [number, question] = std::move(questions_.front());
     questions_.pop_front();
     hold.unlock();
-    std::string answer = answer_to(question, handler_.later);
+    on_answer_(number, answer_to(question, handler_.later));
     hold.lock();
-    answers_.emplace_back(number, std::move(answer));
-    ::eventfd_write(ready_.get(), 1);
   }
 }
 

@@ -3,6 +3,7 @@
 #include <condition_variable>
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <mutex>
 #include <optional>
 #include <string>
@@ -10,7 +11,6 @@
 #include <utility>
 #include <vector>
 
-#include "netlink/types/fd.h"
 #include "plugins/devices/agent/socket/server.h"
 
 namespace devices {
@@ -19,30 +19,26 @@ namespace devices {
 /// number of its connection.
 class Answers {
  public:
-  using Line = std::pair<std::uint64_t, std::string>;
+  /// Called by the threads.
+  using OnAnswer = std::function<void(std::uint64_t number, std::string line)>;
 
-  explicit Answers(SocketServer::Handler handler);
+  Answers(SocketServer::Handler handler, OnAnswer on_answer);
   /// Waits for answers that are under way; the other questions are dropped.
   ~Answers();
   Answers(const Answers&) = delete;
   Answers& operator=(const Answers&) = delete;
 
   /// The answer; empty: a thread works on it.
-  std::optional<std::string> ask(const Line& question);
-  /// Those of the threads that are ready.
-  std::vector<Line> take();
-  /// Readable if there are some.
-  int fd() const { return ready_.get(); }
+  std::optional<std::string> ask(std::uint64_t number, const std::string& line);
 
  private:
   void run();
 
   const SocketServer::Handler handler_;
-  netlink::Fd ready_;
+  const OnAnswer on_answer_;
   std::mutex mutex_;
   std::condition_variable changed_;
   std::deque<std::pair<std::uint64_t, Question>> questions_;
-  std::vector<Line> answers_;
   bool stopping_ = false;
   std::vector<std::thread> threads_;
 };

@@ -12,13 +12,13 @@ namespace devices {
 /// The agent's socket for the plugin `devices`. A client may be hostile: it gets no more than a
 /// connection, 5 s and kMaxQuestion bytes, and is closed after one answer.
 ///
-/// Threads: one with poll(2) for all connections, and a few for the questions whose answers wait
-/// for the kubelet.
+/// Threads: one with an event loop for all connections, and a few for the questions whose answers
+/// wait for the kubelet.
 class SocketServer {
  public:
   /// What a function throws becomes the answer's error.
   struct Handler {
-    /// In the thread of poll(2): it must not wait. Empty: later is called.
+    /// In the thread of the loop: it must not wait. Empty: later is called.
     std::function<std::optional<Answer>(const Question&)> at_once;
     /// By several threads at once.
     std::function<Answer(const Question&)> later;
@@ -33,7 +33,7 @@ class SocketServer {
   SocketServer& operator=(const SocketServer&) = delete;
 
  private:
-  struct State;
+  class State;
   std::unique_ptr<State> state_;
 };
 

@@ -1,4 +1,4 @@
-#include "libcni/common/unix_socket.h"
+#include "libcni/daemon/unix_socket.h"
 
 #include <doctest/doctest.h>
 #include <sys/socket.h>

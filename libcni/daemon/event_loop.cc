@@ -1,17 +1,19 @@
-#include "plugins/dhcp/daemon/event_loop.h"
+#include "libcni/daemon/event_loop.h"
 
 #include <signal.h>
-#include <sys/epoll.h>
+#include <sys/eventfd.h>
 #include <sys/signalfd.h>
 #include <sys/timerfd.h>
 #include <time.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
+#include <cstdint>
 
 #include "netlink/types/error.h"
 
-namespace dhcp {
+namespace cni {
 
 namespace {
 
@@ -21,8 +23,11 @@ Fd open_signals() {
   sigset_t set;
   ::sigemptyset(&set);
   for (const int signal : {SIGINT, SIGTERM, SIGHUP}) ::sigaddset(&set, signal);
-  if (::sigprocmask(SIG_BLOCK, &set, nullptr) != 0) throw netlink::Error("block signals", errno);
-  return Fd(::signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK));
+  const int error = ::pthread_sigmask(SIG_BLOCK, &set, nullptr);
+  if (error != 0) throw netlink::Error("block signals", error);
+  Fd out(::signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK));
+  if (!out) throw netlink::Error("wait for signals", errno);
+  return out;
 }
 
 // Consumes the event, so that it is not reported again.
@@ -32,8 +37,7 @@ void drain(int fd) {
   }
 }
 
-void run_safely(const EventLoop::Task& task,
-                const std::function<void(const std::exception&)>& on_error) {
+void run_safely(const EventLoop::Task& task, const EventLoop::OnError& on_error) {
   try {
     task();
   } catch (const std::exception& e) {
@@ -45,14 +49,18 @@ void run_safely(const EventLoop::Task& task,
 
 EventLoop::EventLoop()
     : epoll_(::epoll_create1(EPOLL_CLOEXEC)),
-      // CLOCK_BOOTTIME counts the time in which the machine is suspended: leases run on.
       timer_(::timerfd_create(CLOCK_BOOTTIME, TFD_CLOEXEC | TFD_NONBLOCK)),
-      signals_(open_signals()) {
-  if (!epoll_ || !timer_ || !signals_) throw netlink::Error("set up the event loop", errno);
+      wake_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
+  if (!epoll_ || !timer_ || !wake_) throw netlink::Error("set up the event loop", errno);
   watch(timer_.get(), [this] {
     drain(timer_.get());
     armed_ = kNever;
   });
+  watch(wake_.get(), [this] { drain(wake_.get()); });
+}
+
+void EventLoop::stop_on_signals() {
+  signals_ = open_signals();
   watch(signals_.get(), [this] {
     signalfd_siginfo info{};
     while (::read(signals_.get(), &info, sizeof info) == sizeof info) {
@@ -61,16 +69,21 @@ EventLoop::EventLoop()
   });
 }
 
-Time EventLoop::now() {
+void EventLoop::stop() noexcept {
+  stopped_ = true;
+  ::eventfd_write(wake_.get(), 1);
+}
+
+BootTime EventLoop::now() {
   timespec time{};
   ::clock_gettime(CLOCK_BOOTTIME, &time);
   return std::chrono::seconds(time.tv_sec) +
-         std::chrono::duration_cast<Time>(std::chrono::nanoseconds(time.tv_nsec));
+         std::chrono::duration_cast<BootTime>(std::chrono::nanoseconds(time.tv_nsec));
 }
 
-void EventLoop::watch(int fd, Task task, bool for_writing) {
+void EventLoop::watch(int fd, Task task, std::uint32_t events) {
   epoll_event event{};
-  event.events = for_writing ? EPOLLIN | EPOLLOUT : EPOLLIN;
+  event.events = events;
   event.data.fd = fd;
   // A number may have been that of a file which was closed since, and which the kernel forgot then.
   const bool watched = ::epoll_ctl(epoll_.get(), EPOLL_CTL_MOD, fd, &event) == 0 ||
@@ -85,7 +98,7 @@ void EventLoop::forget(int fd) noexcept {
   if (tasks_.erase(fd) != 0) ::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, fd, nullptr);
 }
 
-void EventLoop::at(Time when, const void* owner, Task task) {
+void EventLoop::at(BootTime when, const void* owner, Task task) {
   if (const auto found = timer_of_.find(owner); found != timer_of_.end()) {
     timers_.erase(found->second);
     timer_of_.erase(found);
@@ -95,12 +108,12 @@ void EventLoop::at(Time when, const void* owner, Task task) {
 }
 
 void EventLoop::arm() {
-  const Time next = timers_.empty() ? kNever : timers_.begin()->first;
+  const BootTime next = timers_.empty() ? kNever : timers_.begin()->first;
   if (next == armed_) return;
   itimerspec spec{};
   if (next != kNever) {
     // A time of 0 would switch it off.
-    const Time when = std::max(next, Time(1));
+    const BootTime when = std::max(next, BootTime(1));
     spec.it_value = {.tv_sec = static_cast<time_t>(when.count() / 1000),
                      .tv_nsec = static_cast<long>(when.count() % 1000) * 1'000'000};
   }
@@ -110,8 +123,8 @@ void EventLoop::arm() {
   armed_ = next;
 }
 
-void EventLoop::run_due(const std::function<void(const std::exception&)>& on_error) {
-  const Time end = now();  // what tasks set for now is for the next turn
+void EventLoop::run_due(const OnError& on_error) {
+  const BootTime end = now();  // what tasks set for now is for the next turn
   while (!timers_.empty() && timers_.begin()->first <= end && !stopped_) {
     auto [owner, task] = std::move(timers_.begin()->second);
     timers_.erase(timers_.begin());
@@ -120,7 +133,26 @@ void EventLoop::run_due(const std::function<void(const std::exception&)>& on_err
   }
 }
 
-void EventLoop::run(const std::function<void(const std::exception&)>& on_error) {
+void EventLoop::post(Task task) {
+  {
+    const std::lock_guard hold(mutex_);
+    posted_.push_back(std::move(task));
+  }
+  ::eventfd_write(wake_.get(), 1);
+}
+
+void EventLoop::run_posted(const OnError& on_error) {
+  std::vector<Task> tasks;
+  {
+    const std::lock_guard hold(mutex_);
+    tasks.swap(posted_);
+  }
+  for (const Task& task : tasks) {
+    if (!stopped_) run_safely(task, on_error);
+  }
+}
+
+void EventLoop::run(const OnError& on_error) {
   constexpr int kMaxEvents = 64;
   epoll_event events[kMaxEvents];
   while (!stopped_) {
@@ -133,8 +165,9 @@ void EventLoop::run(const std::function<void(const std::exception&)>& on_error) 
       const Task task = found->second;  // which may end itself, and so its entry
       run_safely(task, on_error);
     }
+    run_posted(on_error);
     run_due(on_error);
   }
 }
 
-}  // namespace dhcp
+}  // namespace cni

@@ -7,7 +7,6 @@
 #include <chrono>
 #include <cstddef>
 #include <string>
-#include <string_view>
 
 #include "netlink/types/fd.h"
 
@@ -24,27 +23,10 @@ sockaddr_un socket_address(const std::string& path);
 /// was full until end. \throws as socket_address().
 netlink::Fd connect_to(const std::string& path, std::chrono::steady_clock::time_point end);
 
-/// Whether a process listens at path; one whose backlog is full does. True where that cannot be
-/// told.
-bool has_listener(const std::string& path);
-
-/// A socket that listens at path, non-blocking and of mode 0600. \throws netlink::Error, also where
-/// the path is taken; as socket_address().
-netlink::Fd listen_at(const std::string& path);
-
-/// The inode of the file at path; 0 without one.
-ino_t inode_at(const std::string& path) noexcept;
-/// Whether nobody reaches a listening socket any more whose file had that inode: it was removed, as
-/// by `rm -r /run/cni`, and no other process listens at path.
-bool is_lost_socket(const std::string& path, ino_t inode);
-
 /// The process at the other end (SO_PEERCRED): of a socket that was connected to, the one that
 /// listens. PID 0: unknown.
 ucred peer_of(int fd);
 /// Whether it belongs to root or to this user.
 bool has_trusted_peer(int fd);
-
-/// sd_notify(3): nothing without NOTIFY_SOCKET. \throws netlink::Error.
-void notify_service_manager(std::string_view state);
 
 }  // namespace cni
