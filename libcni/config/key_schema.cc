@@ -188,11 +188,12 @@ Json schema_of_object(const Heading& heading, const Key& object) {
   return out;
 }
 
-Json schema_of(const std::string& plugin, const Manual& manual) {
+Json schema_of(const std::string& plugin, const Manual& manual, const std::string& release) {
   const ConfigKeys keys(manual);
-  return schema_of_object({plugin, cat("Config of the CNI plugin ", plugin, ", patchbay ",
-                                       PATCHBAY_VERSION, ": ", plain(manual.purpose))},
-                          keys.root());
+  return schema_of_object(
+      {plugin, cat("Config of the CNI plugin ", plugin, release.empty() ? "" : ", ", release, ": ",
+                   plain(manual.purpose))},
+      keys.root());
 }
 
 }  // namespace cni

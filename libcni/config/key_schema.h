@@ -15,7 +15,9 @@ namespace cni {
 ///   pen. Only the objects that others have a part in are open: args, runtimeConfig, the "ipam" of
 ///   a plugin that delegates, and for an IPAM plugin all but its "ipam".
 /// - errorMessage says in words what is expected where type and range do not.
-nlohmann::ordered_json schema_of(const std::string& plugin, const Manual& manual);
+/// release is for its description: "patchbay 0.2.0".
+nlohmann::ordered_json schema_of(const std::string& plugin, const Manual& manual,
+                                 const std::string& release = {});
 
 /// The same of a document that is no plugin's config.
 struct Heading {

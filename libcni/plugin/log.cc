@@ -127,7 +127,7 @@ ordered_json line_of(const LogEntry& entry) {
   line["level"] = entry.error == nullptr ? "info" : "error";
   line["kind"] = entry.kind;
   set(line, "plugin", entry.plugin);
-  line["version"] = std::string(build_version());
+  set(line, "version", entry.version);
   set(line, "verb", lookup(entry.env, "CNI_COMMAND"));
   set(line, "cniVersion", entry.cni_version);
   set(line, "network", entry.network);
@@ -154,7 +154,7 @@ void Recording::write(const std::string& place, LogEntry entry) noexcept {
   write_log(place, entry);
 }
 
-CallLog::CallLog(std::string_view plugin, const Env& env) noexcept
+CallLog::CallLog(const Plugin& plugin, const Env& env) noexcept
     : plugin_(plugin), place_(log_place(env)) {
   if (place_ != nullptr) recording_.keep();
 }
@@ -173,8 +173,9 @@ void CallLog::has_read(const Request& request) noexcept try {
 void CallLog::finish(const Request& request, const Error* error) noexcept {
   if (place_ == nullptr) return;
   recording_.write(*place_, {.kind = "plugin",
-                             .plugin = plugin_,
+                             .plugin = plugin_.name,
                              .env = request.env,
+                             .version = version_of(plugin_),
                              .network = request.network,
                              .cni_version = text_or_nothing(request.conf, "cniVersion"),
                              .error = error});

@@ -8,6 +8,7 @@
 
 #include "libcni/common/error.h"
 #include "libcni/common/phase.h"
+#include "libcni/plugin/plugin.h"
 #include "libcni/plugin/request.h"
 
 /// The log: one line of JSON about each call, for who asks for it. See libcni/README.md.
@@ -22,9 +23,10 @@ const std::string* log_place(const Env& env);
 
 /// The subject of a line. Borrows everything.
 struct LogEntry {
-  const char* kind;         ///< "plugin", or of a runtime "call" or "operation"
-  std::string_view plugin;  ///< empty for an operation
-  const Env& env;           ///< CNI_* and the trace
+  const char* kind;                            ///< "plugin", or of a runtime "call" or "operation"
+  std::string_view plugin;                     ///< empty for an operation
+  const Env& env;                              ///< CNI_* and the trace
+  std::string_view version = build_version();  ///< of the plugin or the runtime; empty: unknown
   std::string_view network = {};
   std::string_view cni_version = {};
   const Error* error = nullptr;  ///< null: it succeeded
@@ -88,7 +90,7 @@ std::invoke_result_t<Fn> logged(const LogEntry& entry, Fn&& fn) {
 /// The line of a plugin, if its environment or its config asks for it.
 class CallLog {
  public:
-  CallLog(std::string_view plugin, const Env& env) noexcept;
+  CallLog(const Plugin& plugin, const Env& env) noexcept;
 
   /// Looks whether the config asks.
   void has_read(const Request& request) noexcept;
@@ -96,7 +98,7 @@ class CallLog {
   void finish(const Request& request, const Error* error) noexcept;
 
  private:
-  std::string_view plugin_;
+  const Plugin& plugin_;
   const std::string* place_;
   std::string from_config_;
   Recording recording_;

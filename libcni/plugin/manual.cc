@@ -5,6 +5,7 @@
 #include <stdexcept>
 
 #include "libcni/config/key_schema.h"
+#include "libcni/plugin/suite.h"
 
 namespace cni {
 
@@ -156,7 +157,7 @@ std::string verbs_text(const Plugin& plugin) {
 
 constexpr std::string_view kOptions =
     "  --help      this help\n"
-    "  --version   version of patchbay, and supported versions of the CNI spec\n"
+    "  --version   its version, and supported versions of the CNI spec\n"
     "  --schema    the JSON Schema of the config\n"
     "  --keys      the keys as a Markdown table\n"
     "  --validate  check the config on stdin as ADD would, without changes\n";
@@ -171,10 +172,19 @@ std::string subcommands_text(const Plugin& plugin) {
   return out;
 }
 
+bool is_of_patchbay(const Plugin& plugin) { return plugin.version.empty() && is_of_suite(plugin); }
+
 std::string described(const Plugin& plugin, std::string_view release) {
   std::string versions;
   for (const auto v : supported_versions()) versions += cat(versions.empty() ? "" : ", ", v);
-  return cat("CNI ", plugin.name, release, "\nCNI protocol versions supported: ", versions);
+  return cat("CNI ", plugin.name, " plugin", release.empty() ? "" : " ", release,
+             "\nCNI protocol versions supported: ", versions);
+}
+
+std::string documentation_of(const Plugin& plugin) {
+  if (!plugin.documentation.empty()) return std::string(plugin.documentation);
+  if (!is_of_suite(plugin)) return "";
+  return cat("plugins/", plugin.name, "/README.md in the sources of patchbay");
 }
 
 const Manual& manual_of(const Plugin& plugin) {
@@ -182,14 +192,23 @@ const Manual& manual_of(const Plugin& plugin) {
   throw std::invalid_argument("the plugin has no table of its keys");
 }
 
+std::string schema_text(const Plugin& plugin) {
+  const std::string release =
+      is_of_patchbay(plugin) ? cat("patchbay ", build_version()) : std::string(plugin.version);
+  return schema_of(std::string(plugin.name), manual_of(plugin), release).dump(2) + "\n";
+}
+
 }  // namespace
 
 std::string about(const Plugin& plugin) {
-  return described(plugin, cat(" plugin v", kReferenceLevel, "+patchbay.", build_version()));
+  if (!is_of_patchbay(plugin)) return described(plugin, plugin.version);
+  return described(plugin, cat("v", kReferenceLevel, "+patchbay.", build_version()));
 }
 
 std::string version_text(const Plugin& plugin) {
-  return described(plugin, cat(" plugin patchbay ", build_text()));
+  const std::string patchbay = cat("patchbay ", build_text());
+  if (is_of_patchbay(plugin)) return described(plugin, patchbay);
+  return cat(described(plugin, plugin.version), "\nBuilt with libcni of ", patchbay);
 }
 
 std::string key_table(const Manual& manual) {
@@ -216,17 +235,16 @@ std::string help(const Plugin& plugin) {
     out += cat("Capabilities: ", capabilities_text(*plugin.manual), "\n\nKeys of the config:\n",
                keys_text(*plugin.manual));
   }
-  return cat(out, "\nOptions:\n", kOptions, subcommands_text(plugin), "\nDocumentation: plugins/",
-             plugin.name, "/README.md in the sources of patchbay\n");
+  const std::string documentation = documentation_of(plugin);
+  return cat(out, "\nOptions:\n", kOptions, subcommands_text(plugin),
+             documentation.empty() ? "" : cat("\nDocumentation: ", documentation, "\n"));
 }
 
 std::string answer_to(const Plugin& plugin, std::string_view option) {
   if (option == "--help" || option == "-h") return help(plugin);
   if (option == "--version") return version_text(plugin) + "\n";
   if (option == "--keys") return key_table(manual_of(plugin));
-  if (option == "--schema") {
-    return schema_of(std::string(plugin.name), manual_of(plugin)).dump(2) + "\n";
-  }
+  if (option == "--schema") return schema_text(plugin);
   throw std::invalid_argument(cat("unknown option '", option,
                                   "', expected --help, --version, --schema, --keys or --validate"));
 }

@@ -10,10 +10,12 @@ namespace cni {
 
 /// "CNI bridge plugin v1.9.1+patchbay.0.2.0", and the versions of the spec: two lines, for a call
 /// without a verb. Nomad takes the first word that is a version, nerdctl what follows "plugin ",
-/// and both compare it with releases of the reference plugins.
+/// and both compare it with releases of the reference plugins. Of a plugin of another project:
+/// "CNI wire plugin v1.2.0".
 std::string about(const Plugin& plugin);
 /// "CNI bridge plugin patchbay 0.2.0 (commit 0123456789ab)", and the versions of the spec: the text
-/// for --version.
+/// for --version. Of a plugin of another project: "CNI wire plugin v1.2.0", and the version of
+/// libcni in a line of its own.
 std::string version_text(const Plugin& plugin);
 /// The text for --help.
 std::string help(const Plugin& plugin);

@@ -240,7 +240,7 @@ void dispatch(const Plugin& plugin, const Request& request) {
 
 int run(const Plugin& plugin, const Invocation& invocation) noexcept {
   Request request;
-  CallLog log(plugin.name, invocation.env);
+  CallLog log(plugin, invocation.env);
   const auto serve_all = [&] {
     read(invocation, request);
     log.has_read(request);

@@ -52,6 +52,10 @@ struct Plugin {
   /// follows them, too. Empty: it has none.
   std::string_view loading = "failed to load netconf";
   std::span<const Subcommand> subcommands = {};
+  /// Of a plugin of another project: its version, "v1.2.0", and where its documentation is. Empty:
+  /// not stated. Plugins of suite_main() that state none have those of patchbay.
+  std::string_view version = {};
+  std::string_view documentation = {};
 };
 
 /// Environment, stdin and stdout of one run: those of the process in plugin_main(), others in

@@ -19,7 +19,7 @@
 
 // The linker's: where the ELF header is in memory.
 // NOLINTNEXTLINE(bugprone-reserved-identifier)
-extern "C" __attribute__((visibility("hidden"))) const char __ehdr_start;
+extern "C" __attribute__((visibility("hidden"))) const char __ehdr_start[];
 
 namespace cni {
 
@@ -54,7 +54,7 @@ bool begins_as_own(const std::string& file) noexcept {
   std::array<char, kHeaders> begin{};
   const netlink::Fd fd(::open(file.c_str(), O_RDONLY | O_CLOEXEC));
   return fd && ::pread(fd.get(), begin.data(), begin.size(), 0) == ssize_t{kHeaders} &&
-         std::memcmp(begin.data(), &__ehdr_start, kHeaders) == 0;
+         std::memcmp(begin.data(), __ehdr_start, kHeaders) == 0;
 }
 
 // Whether it is the executable that runs, or a copy of it under another name.
@@ -143,7 +143,7 @@ Result run_verb(const Plugin& plugin, const Request& request) {
 // Runs fn, a verb, with its line in the log.
 template <class Fn>
 std::invoke_result_t<Fn> logged_call(const Plugin& plugin, const Request& request, Fn&& fn) {
-  CallLog log(plugin.name, request.env);
+  CallLog log(plugin, request.env);
   log.has_read(request);
   try {
     auto result = as_error(std::forward<Fn>(fn));
@@ -177,6 +177,15 @@ int suite_main(std::span<const Plugin* const> plugins, std::span<const SuiteComm
 } catch (const std::exception& e) {
   note(e.what());
   return 1;
+}
+
+bool is_of_suite(const Plugin& plugin) noexcept {
+  return &plugin == &kPlugins || std::ranges::find(linked_plugins, &plugin) != linked_plugins.end();
+}
+
+std::string_view version_of(const Plugin& plugin) noexcept {
+  if (!plugin.version.empty() || !is_of_suite(plugin)) return plugin.version;
+  return build_version();
 }
 
 const Plugin* plugin_named(std::string_view type) noexcept { return named(type); }

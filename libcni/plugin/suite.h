@@ -25,6 +25,11 @@ struct SuiteCommand {
 int suite_main(std::span<const Plugin* const> plugins, std::span<const SuiteCommand> commands,
                int argc, char** argv);
 
+/// Whether it is a plugin that suite_main() was given.
+bool is_of_suite(const Plugin& plugin) noexcept;
+/// The version that it states; that of this build for a plugin of suite_main(). Empty: unknown.
+std::string_view version_of(const Plugin& plugin) noexcept;
+
 /// The plugin of this executable that a type stands for, whatever CNI_PATH has; null: there is
 /// none.
 const Plugin* plugin_named(std::string_view type) noexcept;

@@ -8,15 +8,15 @@
 namespace cni {
 
 VersionLine version_line_in(std::string_view printed) {
-  constexpr std::string_view kBefore = "CNI ", kAfter = " plugin ", kPatchbay = "patchbay ";
+  constexpr std::string_view kBefore = "CNI ", kAfter = " plugin", kPatchbay = "patchbay ";
   VersionLine out{.line = std::string(printed.substr(0, printed.find('\n'))),
                   .plugin = {},
                   .version = {},
                   .patchbay = {}};
-  const auto after = out.line.find(kAfter);
+  const auto after = cat(out.line, " ").find(cat(kAfter, " "));
   if (!out.line.starts_with(kBefore) || after == std::string::npos) return out;
   out.plugin = out.line.substr(kBefore.size(), after - kBefore.size());
-  out.version = out.line.substr(after + kAfter.size());
+  out.version = out.line.substr(std::min(after + kAfter.size() + 1, out.line.size()));
   if (out.version.starts_with(kPatchbay)) {
     out.patchbay = out.version.substr(kPatchbay.size());
     out.patchbay.resize(std::min(out.patchbay.find(' '), out.patchbay.size()));

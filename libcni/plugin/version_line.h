@@ -6,7 +6,8 @@
 namespace cni {
 
 /// How a plugin names itself: `--version` prints it, and the reference plugins print it where
-/// CNI_COMMAND is not set. "CNI bridge plugin v1.9.1": empty parts where it is no such line.
+/// CNI_COMMAND is not set. "CNI bridge plugin v1.9.1", "CNI wire plugin" of one that
+/// states no version: empty parts where it is no such line.
 struct VersionLine {
   std::string line;      ///< the first one that was printed
   std::string plugin;    ///< "bridge"

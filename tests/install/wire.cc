@@ -57,5 +57,6 @@ static void del(const cni::Request& request) {
 
 int main(int argc, char** argv) {
   constexpr cni::Verbs kVerbs{.add = add, .del = del};
-  return cni::plugin_main({.name = "wire", .verbs = kVerbs, .manual = &kManual}, argc, argv);
+  return cni::plugin_main(
+      {.name = "wire", .verbs = kVerbs, .manual = &kManual, .version = "v1.0.0"}, argc, argv);
 }

@@ -30,8 +30,27 @@ TEST_CASE("help says what the plugin is, its keys, capabilities and verbs") {
   CHECK(has_line(text, "  flag  (bool; default false)\n      whether text counts"));
   CHECK(has_line(text, "  items[].net  (CIDR; required)\n      the network"));
   CHECK(has_line(text, "  MAC in CNI_ARGS  (MAC address; absent)\n      an address"));
-  CHECK(text.find("plugins/sample/README.md") != std::string::npos);
   CHECK(text.find('`') == std::string::npos);
+}
+
+TEST_CASE("a plugin of another project has the version and the page that it states, or none") {
+  constexpr cni::Plugin kWire{.name = "wire",
+                              .manual = &sample::kManual,
+                              .version = "v1.2.0",
+                              .documentation = "https://example.com/wire"};
+  CHECK(cni::about(kWire).starts_with("CNI wire plugin v1.2.0\nCNI protocol versions supported: "));
+  CHECK(cni::about(kWire).find("patchbay") == std::string::npos);
+  const std::string built = cni::cat("\nBuilt with libcni of patchbay ", cni::build_text());
+  CHECK(cni::version_text(kWire) == cni::about(kWire) + built);
+  CHECK(cni::help(kWire).ends_with("\n\nDocumentation: https://example.com/wire\n"));
+  CHECK(nlohmann::json::parse(cni::answer_to(kWire, "--schema"))["description"] ==
+        "Config of the CNI plugin wire, v1.2.0: shows every kind of key");
+
+  CHECK(cni::about(kSample).starts_with("CNI sample plugin\n"));
+  CHECK(cni::version_text(kSample) == cni::about(kSample) + built);
+  CHECK(cni::help(kSample).find("Documentation") == std::string::npos);
+  CHECK(nlohmann::json::parse(cni::answer_to(kSample, "--schema"))["description"] ==
+        "Config of the CNI plugin sample: shows every kind of key");
 }
 
 TEST_CASE("the lines of help end before column 80") {

@@ -301,9 +301,8 @@ TEST_CASE("without a command a plugin says on stderr what it is, in two lines") 
     CHECK(got.status == 0);
     CHECK(got.out.empty());
     CHECK(got.err ==
-          cni::cat("CNI fake plugin v1.9.1+patchbay.", cni::build_version(),
-                   "\nCNI protocol versions supported: 0.1.0, 0.2.0, 0.3.0, 0.3.1, 0.4.0, "
-                   "1.0.0, 1.1.0\n"));
+          "CNI fake plugin\nCNI protocol versions supported: 0.1.0, 0.2.0, 0.3.0, 0.3.1, 0.4.0, "
+          "1.0.0, 1.1.0\n");
   }
 }
 
@@ -318,7 +317,7 @@ TEST_CASE("an argument asks for something other than a verb, whatever the enviro
   };
   const Process version = ran_with({"fake", "--version"});
   CHECK(version.status == 0);
-  CHECK(version.out.starts_with("CNI fake plugin patchbay "));
+  CHECK(version.out.starts_with("CNI fake plugin\n"));
   CHECK(version.err.empty());
   const Process unknown = ran_with({"fake", "--what"});
   CHECK(unknown.status == 2);

@@ -4,6 +4,7 @@
 
 #include <cerrno>
 
+#include "libcni/plugin/manual.h"
 #include "tests/unit/libcni/reading.h"
 #include "tests/unit/libcni/stderr.h"
 
@@ -102,7 +103,8 @@ TEST_CASE("an executable is the plugin whose name it is called by, or that is it
     const int got = status(words);
     return cni::cat(got, " ", kept.text());
   };
-  CHECK(saying({"/opt/cni/bin/other"}).starts_with("0 CNI other plugin"));
+  const std::string own = cni::cat("0 CNI other plugin v1.9.1+patchbay.", cni::build_version());
+  CHECK(saying({"/opt/cni/bin/other"}).starts_with(own + "\n"));
   CHECK(saying({"/opt/cni/bin/patchbay", "fake"}).starts_with("0 CNI fake plugin"));
   CHECK(saying({"/run/other.real"}).starts_with("0 CNI other plugin"));
   CHECK(saying({"/opt/cni/bin/cnv-other"}).starts_with("0 CNI other plugin"));
@@ -114,6 +116,28 @@ TEST_CASE("an executable is the plugin whose name it is called by, or that is it
   CHECK(saying({"patchbay", "other-v2"}).find("fake other") != std::string::npos);
   CHECK(saying({"patchbay", "other-v2"}).starts_with("2 'other-v2' is no plugin"));
   CHECK(saying({"patchbay", "brigde"}).starts_with("2 'brigde' is no plugin"));
+}
+
+TEST_CASE(
+    "a plugin of the suite has the version and the page of patchbay unless it states others") {
+  static constexpr Plugin kGuest{
+      .name = "guest", .version = "v7.1", .documentation = "https://example.com/guest"};
+  static constexpr const Plugin* kBoth[] = {&kFake, &kGuest};
+  char name[] = "patchbay";
+  char* argv[] = {name, nullptr};
+  {
+    const StderrKept kept;
+    cni::suite_main(kBoth, {}, 1, argv);
+  }
+  CHECK(cni::version_text(kFake).starts_with(
+      cni::cat("CNI fake plugin patchbay ", cni::build_text(), "\nCNI protocol versions")));
+  CHECK(cni::help(kFake).ends_with(
+      "\nDocumentation: plugins/fake/README.md in the sources of patchbay\n"));
+  CHECK(cni::answer_to(kFake, "--schema").find(cni::cat(", patchbay ", cni::build_version())) !=
+        std::string::npos);
+  CHECK(cni::version_of(kFake) == cni::build_version());
+  CHECK(cni::about(kGuest).starts_with("CNI guest plugin v7.1\n"));
+  CHECK(cni::help(kGuest).ends_with("\nDocumentation: https://example.com/guest\n"));
 }
 
 TEST_CASE(

@@ -12,6 +12,8 @@ TEST_CASE("a plugin names itself and its version in one line") {
            Row{"CNI tap plugin patchbay 0.1.0\n", "tap", "patchbay 0.1.0", "0.1.0"},
            Row{"CNI tap plugin patchbay 0.2.0 (commit 0123456789ab)\nmore", "tap",
                "patchbay 0.2.0 (commit 0123456789ab)", "0.2.0"},
+           Row{"CNI wire plugin\nCNI protocol versions", "wire", "", ""},
+           Row{"CNI wire plugins of all kinds", "", "", ""},
            Row{"usage: bridge [OPTION]", "", "", ""},
            Row{"", "", "", ""},
        }) {
