@@ -1,9 +1,11 @@
 #include "cnitool/networks.h"
 
+#include <algorithm>
 #include <map>
 #include <nlohmann/json.hpp>
 
 #include "cnitool/cached.h"
+#include "cnitool/device_networks.h"
 #include "cnitool/pool.h"
 #include "libcni/common/undo.h"
 
@@ -18,6 +20,7 @@ struct Row {
   std::vector<std::string> plugins;
   std::vector<Pool> pools;
   std::size_t attachments = 0;
+  std::string resource = {};  ///< empty: a network that runtimes know
 };
 
 // "bridge(host-local)".
@@ -26,15 +29,24 @@ std::string plugin_text(const cni::PluginConf& plugin) {
   return ipam.empty() ? plugin.type : cat(plugin.type, "(", ipam, ")");
 }
 
-std::vector<Row> rows_of(const cni::Networks& configs, const cni::Cache& cache) {
+Row row_of(const cni::NetworkList& list, std::size_t attachments,
+           const std::string& resource = {}) {
+  Row row{list.name, list.file, {}, pools_of(list), attachments, resource};
+  for (const cni::PluginConf& plugin : list.plugins) row.plugins.push_back(plugin_text(plugin));
+  return row;
+}
+
+std::vector<Row> rows_of(const cni::Networks& configs, const std::vector<DeviceNetwork>& devices,
+                         const cni::Cache& cache) {
   std::map<std::string, std::size_t> attachments;
   for (const auto& one : sorted_entries(cache)) ++attachments[one.key.network];
   std::vector<Row> out;
   for (const cni::NetworkList& list : configs.lists) {
-    Row row{list.name, list.file, {}, pools_of(list), attachments[list.name]};
-    for (const cni::PluginConf& plugin : list.plugins) row.plugins.push_back(plugin_text(plugin));
-    out.push_back(std::move(row));
+    out.push_back(row_of(list, attachments[list.name]));
     attachments.erase(list.name);
+  }
+  for (const DeviceNetwork& one : devices) {
+    out.push_back(row_of(one.list, one.attachments, one.resource));
   }
   for (const auto& [name, count] : attachments) out.push_back({name, "", {}, {}, count});
   return out;
@@ -53,11 +65,13 @@ ordered_json json_of(const Row& row) {
                          {"total", is_countable(size) ? ordered_json(size) : ordered_json()}});
     }
   }
-  return {{"network", row.name},
-          {"plugins", row.plugins},
-          {"pools", subnets},
-          {"attachments", row.attachments},
-          {"file", row.file.empty() ? ordered_json() : ordered_json(row.file)}};
+  ordered_json out{{"network", row.name},
+                   {"plugins", row.plugins},
+                   {"pools", subnets},
+                   {"attachments", row.attachments},
+                   {"file", row.file.empty() ? ordered_json() : ordered_json(row.file)}};
+  if (!row.resource.empty()) out["resource"] = row.resource;
+  return out;
 }
 
 std::vector<Cell> cells_of(const Row& row) {
@@ -82,8 +96,10 @@ std::vector<Cell> cells_of(const Row& row) {
 }  // namespace
 
 void networks(const Settings& settings, const Output& output) {
-  const cni::Networks configs = cni::load_networks(settings.conf_dir);
-  const auto rows = rows_of(configs, cni::Cache(settings.cache_dir));
+  cni::Networks configs = cni::load_networks(settings.conf_dir);
+  const DeviceNetworks devices = device_networks(configs.lists);
+  std::ranges::copy(devices.broken, std::back_inserter(configs.broken));
+  const auto rows = rows_of(configs, devices.networks, cni::Cache(settings.cache_dir));
   if (output.json) {
     ordered_json out{{"networks", ordered_json::array()}, {"broken", ordered_json::array()}};
     for (const Row& row : rows) out["networks"].push_back(json_of(row));

@@ -5,8 +5,9 @@
 
 namespace tool {
 
-/// `cnitool networks`: prints each network that a config names, and those that have attachments
-/// alone: plugins, subnets, addresses in use, attachments, file.
+/// `cnitool networks`: prints each network that a config names, those of the resources of
+/// patchbay-agent, and those that have attachments alone: plugins, subnets, addresses in use,
+/// attachments, file.
 void networks(const Settings& settings, const Output& output);
 
 }  // namespace tool

@@ -8,8 +8,9 @@ import sys
 import time
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-from support import ledger, power_loss, suite  # noqa: E402
+from support import agent, ledger, power_loss, suite  # noqa: E402
 from support.cnitool import cnitool, use  # noqa: E402
+from support.doctor import write  # noqa: E402
 from support.ledger import LEDGER, NIC, SLOT, TAP, LedgerTest, make_nic, make_parent, nic, pod_of, slot  # noqa: E402
 from support.snapshot import left_by_design, pod_snapshot, snapshot  # noqa: E402
 from support.world import mount, run  # noqa: E402
@@ -524,6 +525,34 @@ class Collect(LedgerTest):
 
 
 class Tool(LedgerTest):
+    def test_cnitool_networks_has_those_of_pools_and_where_they_come_from(self):
+        try:
+            agent.cover_etc()
+        except OSError as e:
+            self.skipTest(str(e))
+        plugins = [{"type": "host-device", "ipam": ledger.pool("10.50.0.0/24")}]
+        write(agent.CONFIG, json.dumps({"resourcePrefix": "vendor.example", "pools": [
+            {"resource": "nic", "devices": [{"name": ["dev*"]}], "plugins": plugins},
+            {"resource": "vendor.example/plain", "devices": [{"name": ["eth9"]}]}]}))
+        make_nic("dev0")
+        make_parent()
+        ledger.put("dev0")
+        ledger.put("eth1:macvlan:0", SLOT, slot())  # of a pool that the config has no longer
+        self.play({"web-0": ["dev0", "eth1:macvlan:0"]})
+        self.add(self.pod())
+        of_config = {f"{OF_NICS} host-device(host-local) 10.50.0.0/24 1/253 1 {agent.CONFIG}",
+                     f"devices.vendor.example_plain host-device - - 0 {agent.CONFIG}"}
+        of_ledger = f"devices.vendor.example_macvlan macvlan(host-local) 10.60.0.0/24 1/253 1 {LEDGER}"
+        got = cnitool("networks")
+        self.assertEqual((got.status, got.stderr), (0, ""))
+        self.assertEqual({" ".join(line.split()) for line in got.stdout.splitlines()[1:]}, of_config | {of_ledger})
+        listed = cnitool("networks", "--json").json["networks"]
+        self.assertEqual([one["resource"] for one in listed], [NIC, "vendor.example/plain", SLOT])
+        write(agent.CONFIG, "[]")
+        got = cnitool("networks")
+        self.assertEqual((got.status, len(got.stdout.splitlines())), (0, 3), got.stdout)
+        self.assertEqual(got.stderr, f"read '{agent.CONFIG}': pools: expected a list (`cnitool validate {agent.CONFIG}` shows where)\n")
+
     def test_cnitool_finds_a_pod_with_devices_whole_and_repairs_nothing(self):
         make_parent()
         ledger.put("slot0", SLOT, slot(), pod=pod_of("web-0"))

@@ -14,16 +14,15 @@ from support import agent, ledger, suite  # noqa: E402
 from support.cnitool import cnitool, use  # noqa: E402
 from support.doctor import BANDWIDTH, BIN, BRIDGE, PORTMAP, DoctorTest, chain, shell, write  # noqa: E402
 from support.plugin import OURS, ROOT  # noqa: E402
-from support.world import MS_BIND, MS_REC, Pod, mount, wait_for  # noqa: E402
+from support.world import Pod, mount, wait_for  # noqa: E402
 
 FAKES, PIDS = "/run/fakes", "/run/agent.pids"
 UNIT = "patchbay-agent.service"
-CONFIG = "/etc/patchbay/devices.json"
 START = f"setsid {OURS}/patchbay-agent --kubelet-dir /run/kubelet --cdi-dir= --device-info-dir= >/run/agent.log 2>&1"
 #: As systemd, which starts nothing if a condition is not met, and waits for sd_notify(3).
 PLAYED = f"""#!/bin/sh
 [ "$*" = "$EXPECTED" ] || {{ echo "unexpected: $*" >&2; exit 1; }}
-[ -e {CONFIG} ] || exit 0
+[ -e {agent.CONFIG} ] || exit 0
 {START} </dev/null & echo $! >>{PIDS}
 for try in $(seq 200); do grep -q '"what":"start"' /run/agent.log && exit 0; sleep 0.05; done
 exit 1
@@ -32,27 +31,18 @@ SYSTEMCTL = f"enable --now {UNIT}"
 ROLLOUT = "-n kube-system rollout restart daemonset/patchbay-agent"
 
 
-def cover_etc():
-    """Changes of /etc are this world's alone; its networks, which are already, stay."""
-    for path in ("/run/networks", "/run/etc/upper", "/run/etc/work"):
-        os.makedirs(path)
-    mount("/etc/cni", "/run/networks", flags=MS_BIND | MS_REC)
-    mount("overlay", "/etc", "overlay", options="lowerdir=/etc,upperdir=/run/etc/upper,workdir=/run/etc/work")
-    mount("/run/networks", "/etc/cni", flags=MS_BIND | MS_REC)
-
-
 class DeadAgent(DoctorTest):
     def setUp(self):
         if reason := agent.why_impossible():
             self.skipTest(reason)
         super().setUp()
         try:
-            cover_etc()
+            agent.cover_etc()
         except OSError as e:
             self.skipTest(str(e))
         for name in ("devices", "macvlan"):
             shutil.copy(os.path.join(OURS, name), BIN)
-        write(CONFIG, json.dumps({"pools": [agent.slots(parent="up0")]}))
+        write(agent.CONFIG, json.dumps({"pools": [agent.slots(parent="up0")]}))
         path = mock.patch.dict(os.environ, {"PATH": f"{FAKES}:{os.environ['PATH']}"})
         path.start()
         self.addCleanup(path.stop)
@@ -114,11 +104,11 @@ class DeadAgent(DoctorTest):
     def test_a_unit_without_a_config_starts_nothing(self):
         self.network()
         self.install_unit()
-        os.unlink(CONFIG)
+        os.unlink(agent.CONFIG)
         shell(f"systemctl {SYSTEMCTL}")
         remedy = self.found()[0]["remedy"]
-        self.assertEqual(remedy, f"write {CONFIG}, then systemctl {SYSTEMCTL}")
-        write(CONFIG, json.dumps({"pools": [agent.slots(parent="up0")]}))
+        self.assertEqual(remedy, f"write {agent.CONFIG}, then systemctl {SYSTEMCTL}")
+        write(agent.CONFIG, json.dumps({"pools": [agent.slots(parent="up0")]}))
         self.cured(remedy.partition(", then ")[2])
 
     def test_an_agent_that_was_killed_and_one_that_was_stopped(self):
@@ -184,7 +174,7 @@ class DeadAgent(DoctorTest):
         self.assertEqual((one["level"], "may lack devices" in one["why"]), ("error", True))
         write("/var/lib/other/.complete", "")
         self.assert_finds("warning", "devices", "/run/other.sock")
-        with subprocess.Popen(f"exec {START} --socket /run/other.sock --ledger /var/lib/other --config {CONFIG}", shell=True,
+        with subprocess.Popen(f"exec {START} --socket /run/other.sock --ledger /var/lib/other --config {agent.CONFIG}", shell=True,
                               stdin=subprocess.DEVNULL) as process:
             self.assertTrue(wait_for(lambda: os.path.exists("/run/other.sock"), 20))
             self.assert_healthy()

@@ -12,8 +12,9 @@ import time
 from support import ledger as entries
 from support.ledger import LEDGER, SOCKET
 from support.plugin import OURS
-from support.world import wait_for
+from support.world import MS_BIND, MS_REC, mount, wait_for
 
+CONFIG = "/etc/patchbay/devices.json"
 PROGRAM = os.path.join(OURS, "patchbay-agent")
 RESOURCE = "vendor.example/macvlan"
 
@@ -21,6 +22,15 @@ RESOURCE = "vendor.example/macvlan"
 def why_impossible():
     """Why there is no agent here, or None."""
     return None if os.path.exists(PROGRAM) else "patchbay-agent is not built: it needs libgrpc++ (scripts/install-deps build)"
+
+
+def cover_etc():
+    """Changes of /etc are this world's alone; its networks, which are already, stay."""
+    for path in ("/run/networks", "/run/etc/upper", "/run/etc/work"):
+        os.makedirs(path)
+    mount("/etc/cni", "/run/networks", flags=MS_BIND | MS_REC)
+    mount("overlay", "/etc", "overlay", options="lowerdir=/etc,upperdir=/run/etc/upper,workdir=/run/etc/work")
+    mount("/run/networks", "/etc/cni", flags=MS_BIND | MS_REC)
 
 
 def slots(count=4, resource=RESOURCE, parent="uplink", first=1, **plugin):

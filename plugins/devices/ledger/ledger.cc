@@ -17,7 +17,7 @@ using cni::cat;
 constexpr const char* kLock = ".lock";
 constexpr const char* kPodsLock = ".pods.lock";
 constexpr std::string_view kAsideEnd = ".new";
-constexpr std::string_view kHeld = ".held=";  // no ID has a "="
+constexpr std::string_view kHeld = names::kDevicesHolder;
 
 std::string aside_of(const std::string& id) { return cat(".", id, kAsideEnd); }
 
