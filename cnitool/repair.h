@@ -33,6 +33,8 @@ struct Repaired {
   cni::Runtime::RepairReport report = {};
   std::string why = {};  ///< skipped or failed without a plugin having been called
   std::string pod = {};  ///< pod_name_of()
+  /// Of restore_leases(): its namespace cannot be seen from this mount namespace.
+  bool is_unseen = false;
 };
 
 /// Runtime::repair() or migrate() of an attachment whose pod exists, Runtime::reclaim() of another,

@@ -195,6 +195,7 @@ std::vector<Repaired> restore_leases(const std::vector<Unlisted>& all,
     const cni::NetworkList ipam = ipam_of(*list);
     if (ipam.plugins.empty()) continue;
     Repaired done{one.key, Outcome::kFailed, {}, why_not(one)};
+    done.is_unseen = one.netns.empty();
     if (done.why.empty()) {
       try {
         auto report = runtime.restore(ipam, shown_of(one), dry_run);

@@ -18,7 +18,8 @@ bool is_everybodys(const Ip& ip) { return ip.is_loopback() || ip.is_link_local()
 // Pods of a network that has another name by now, or whose file was removed, in the range of
 // another one, which has its own leases.
 void add_of_other_networks(const Node& node, Findings& out) {
-  std::map<std::pair<std::string, const Pool*>, std::vector<std::string>> found;
+  constexpr std::size_t kMax = 3;  // pods that the text names
+  std::map<std::pair<std::string, const Pool*>, std::vector<const cni::AttachmentKey*>> found;
   for (const AttachmentState& one : node.attachments) {
     if (!one.is_alive() || !node.which.has(one.key)) continue;
     if (node.network(one.key.network) != nullptr) continue;
@@ -27,11 +28,13 @@ void add_of_other_networks(const Node& node, Findings& out) {
         return std::ranges::any_of(
             pool.sets, [&](const auto& set) { return set.find(address.cidr.ip) != nullptr; });
       });
-      if (is_in) found[{one.key.network, &pool}].push_back(name_of(node, one.key));
+      if (is_in) found[{one.key.network, &pool}].push_back(&one.key);
     }
   }
-  for (const auto& [where, names] : found) {
+  for (const auto& [where, pods] : found) {
     const auto& [network, pool] = where;
+    Names names;
+    for (const cni::AttachmentKey* const key : pods) names.push_back(name_of(node, *key));
     out.push_back(
         {Level::kWarning,
          cat("network '", network, "', which no file names, has ",
@@ -40,8 +43,9 @@ void add_of_other_networks(const Node& node, Findings& out) {
          cat("network '", pool->network,
              "' has leases of its own: where it cannot see the pods, as "
              "on another node or bridge, it gives their addresses away"),
-         cat("restart these pods, or in ", pool->file, " set \"name\": \"", network, "\""),
-         {network, pool->network}});
+         cat(restart_of(node, pods), ", or in ", pool->file, " set \"name\": \"", network, "\""),
+         {network, pool->network},
+         names.size() > kMax ? names : Names()});
   }
 }
 

@@ -38,6 +38,42 @@ constexpr const char* kGivenAway =
     "the IPAM plugin gives their addresses to other pods, and packets then reach only one of the "
     "two";
 
+// What Restoration::taken() of host-local says.
+bool is_taken(const cni::Error& error) {
+  return std::string_view(error.what()).find(": another one has it: ") != std::string_view::npos;
+}
+
+// What hinders the IPAM plugin, and says nothing of the pod, is another check's.
+bool is_other_fault(const Node& node, const Repaired& one) {
+  const cni::NetworkList* const list = node.network(one.key.network);
+  return (list != nullptr && broken_of(node, types_of(*list)) != nullptr) ||
+         (one.report.error && is_of_disk(node, text_of(*one.report.error)));
+}
+
+// An attachment whose lease `cnitool repair` does not write. A restart is named only where nothing
+// else gives the pod a lease.
+Finding unrepairable(const Node& node, const Repaired& one) {
+  const auto& error = one.report.error;
+  Finding out{Level::kUnknown,
+              cat("network '", one.key.network, "', ", name_of(node, one.key),
+                  ", without a cache entry: ", error ? text_of(*error) : one.why),
+              "its address may have no lease, and another pod can get it",
+              "",
+              {one.key.network}};
+  if (one.is_unseen) {
+    out.remedy = "nsenter -t 1 -m cnitool doctor";
+  } else if (!error) {
+    out.level = Level::kError;
+    out.why += "; a lease has the whole container ID, which only a restart says";
+    out.remedy = "restart this pod";
+  } else if (is_taken(*error)) {
+    out.level = Level::kError;
+    out.why = "two pods have one address, and only a restart gives a pod another";
+    out.remedy = cat("restart the pod of container ", one.key.container_id);
+  }
+  return out;
+}
+
 // Attachments whose leases were lost with their cache entries. `cnitool repair` writes them again,
 // unless it says why it cannot.
 void add_without_lease(const Node& node, Findings& out) {
@@ -45,15 +81,9 @@ void add_without_lease(const Node& node, Findings& out) {
   for (const Repaired& one : node.unlisted_looks) {
     const std::string& network = one.key.network;
     if (one.outcome == Outcome::kBroken) lost[network].push_back(name_of(node, one.key));
-    if (one.outcome != Outcome::kFailed) continue;
-    out.push_back(
-        {Level::kError,
-         cat("network '", network, "', ", name_of(node, one.key),
-             ", without a cache entry: ", one.report.error ? text_of(*one.report.error) : one.why),
-         "its address may have no lease, and another pod can get it",
-         cat("restart the pod of container ", one.key.container_id),
-         {network}});
-    if (one.key.container_id.empty()) out.back().remedy = "restart this pod";
+    if (one.outcome == Outcome::kFailed && !is_other_fault(node, one)) {
+      out.push_back(unrepairable(node, one));
+    }
   }
   for (const auto& [network, names] : lost) {
     out.push_back({Level::kError,

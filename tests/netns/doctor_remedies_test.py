@@ -81,13 +81,33 @@ class Remedies(DoctorTest):
         with open(f"{NETWORKS}/{name}/10.2.0.2", encoding="utf-8", newline="") as file:
             self.assertEqual(file.read(), f"{container}\r\neth0")
 
+    def test_no_restart_where_the_state_was_removed_and_the_IPAM_plugin_is_broken(self):
+        """No pod that is restarted would come up."""
+        shutil.rmtree("/var/lib/cni")
+        os.rename(f"{BIN}/host-local", "/run/host-local")
+        write(f"{BIN}/host-local", "", 0o755)
+        self.assert_finds("error", "plugins", "host-local")
+        self.assertNotIn("restart", str(self.doctor()[1]))
+        os.rename("/run/host-local", f"{BIN}/host-local")
+        self.cured(self.assert_finds("error", "leftovers", "without a cache entry and a lease"))
+
+    def test_no_restart_where_the_state_was_removed_and_no_namespace_is_seen(self):
+        shutil.rmtree("/var/lib/cni")
+        elsewhere = ("unshare", "-m", "--propagation", "private", "sh", "-c", 'umount -l /run/netns/[ab]; exec "$@"', "sh")
+        found = [one for one in cnitool("doctor", "--json", CNI_PATH=BIN, wrap=elsewhere).json["findings"]
+                 if "cannot be seen from this mount namespace" in one["what"]]
+        self.assertEqual([(one["level"], one["remedy"]) for one in found], [("unknown", "nsenter -t 1 -m cnitool doctor")] * 2)
+
     def test_a_lease_that_another_pod_has_by_now(self):
         """Then the one without a lease is named, and the other keeps it."""
+        pods = {container_of(pod.path): pod for pod in self.pods}
         shutil.rmtree("/var/lib/cni")
         late = Pod("late")
         self.add(late, 8090)
         _, found = self.doctor()
-        self.assertIn("restore the lease of 10.1.2.2", "\n".join(one["what"] for one in found))
+        taken, = (one for one in found if "restore the lease of 10.1.2.2" in one["what"])
+        self.assertIn("two pods have one address", taken["why"])
+        self.assertIn(taken["remedy"].removeprefix("restart the pod of container "), pods)
         self.assertEqual(cnitool("repair", "net", CNI_PATH=BIN).status, 1)
         with open(f"{NETWORKS}/net/10.1.2.2", encoding="utf-8") as file:
             self.assertIn(container_of(late.path), file.read())

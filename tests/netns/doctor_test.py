@@ -707,7 +707,8 @@ class Addresses(DoctorTest):
         taken = {"10.1.2.2", "10.1.2.3"}
         use(chain(BRIDGE, name="front"))
         remedy = self.assert_finds("warning", "addresses", "'net', which no file names", "2 attachments", "'front'")
-        self.assertIn(f'in {FILE} set "name": "net"', remedy)
+        names = ", ".join(f"of container {one}" for one in sorted(container_of(pod.path) for pod in self.pods))
+        self.assertEqual(remedy, f'restart the pods {names}, or in {FILE} set "name": "net"')
         new = self.assert_ok(cnitool("add", "front", Pod("new").path, CNI_PATH=BIN))
         self.assertEqual(new["ips"][0]["address"], "10.1.2.4/28")
         asked = cnitool("add", "front", Pod("asking").path, CNI_PATH=BIN, CNI_ARGS="IgnoreUnknown=1;IP=10.1.2.3")
