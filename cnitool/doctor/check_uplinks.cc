@@ -126,6 +126,37 @@ const char* loss_of(Family family) {
              : "pods cannot reach other IPv6 networks";
 }
 
+const AttachmentState* pod_with(const Node& node, const netlink::Ip& ip) {
+  const auto found = std::ranges::find_if(node.attachments, [&](const AttachmentState& one) {
+    const cni::NetworkList* const list = node.network(one.key.network);
+    return one.is_alive() && node.which.has(one.key) && (list == nullptr || is_routed(*list)) &&
+           std::ranges::any_of(one.result.ips, [&](const auto& own) { return own.cidr.ip == ip; });
+  });
+  return found == node.attachments.end() ? nullptr : &*found;
+}
+
+bool is_reached(const Node& node, const netlink::Ip& ip) {
+  return ip.is_link_local() || ip.is_loopback() ||
+         std::ranges::any_of(node.routes, [&](const auto& one) { return one.dst.contains(ip); }) ||
+         std::ranges::any_of(node.addresses, [&](const auto& one) { return one.cidr.ip == ip; });
+}
+
+// Pods and the hosts without a route with which they have connections: the kernel tracks none that
+// it could not send on, so that there was a route before. "web-0 (eth0) with 192.0.2.7".
+Names stranded_pods(const Node& node, Family family) {
+  std::set<std::string> out;
+  for (const netlink::nf::Flow& one : node.stranded) {
+    if (one.original.source.family() != family) continue;
+    const AttachmentState* const sender = pod_with(node, one.original.source);
+    const AttachmentState* const pod =
+        sender != nullptr ? sender : pod_with(node, one.reply.source);
+    const auto& other = sender != nullptr ? one.original.destination : one.original.source;
+    if (pod == nullptr || is_reached(node, other)) continue;
+    out.insert(cat(name_of(node, pod->key), " with ", other.str()));
+  }
+  return {out.begin(), out.end()};
+}
+
 Finding lacking_route(const Node& node, Family family) {
   const std::string none = cat("the node has no default route for ", text_of(family));
   const Names networks = networks_with(node, family);
@@ -133,9 +164,15 @@ Finding lacking_route(const Node& node, Family family) {
     return {Level::kError, cat("link '", dead->link->name, "' ", dead->what, ", and ", none),
             loss_of(family), remedy_for(*dead), networks};
   }
-  return {Level::kWarning, none, loss_of(family),
-          cat(family == Family::kIpv4 ? "ip" : "ip -6", " route add default via GATEWAY dev LINK"),
-          networks};
+  const Names stranded = stranded_pods(node, family);
+  return {
+      stranded.empty() ? Level::kWarning : Level::kError,
+      stranded.empty()
+          ? none
+          : cat(none, ", and pods have connections to hosts without a route: ", some_of(stranded)),
+      loss_of(family),
+      cat(family == Family::kIpv4 ? "ip" : "ip -6", " route add default via GATEWAY dev LINK"),
+      networks};
 }
 
 // "unreachable default" with the largest metric is the kernel's own for IPv6.
@@ -222,9 +259,10 @@ Findings check_uplink(const Node& node) {
   const bool v4 = uses(node, Family::kIpv4);
   if (v4) check_default_route(node, Family::kIpv4, out);
   // A node without any IPv6 beyond its links may have networks that are of both families.
-  const bool has_v6 = std::any_of(node.routes.begin(), node.routes.end(), [](const auto& route) {
-    return !route.dst.ip.is_v4() && route.gateway;
-  });
+  const bool has_v6 =
+      std::any_of(node.routes.begin(), node.routes.end(),
+                  [](const auto& route) { return !route.dst.ip.is_v4() && route.gateway; }) ||
+      !stranded_pods(node, Family::kIpv6).empty();
   if (uses(node, Family::kIpv6) && (!v4 || has_v6)) check_default_route(node, Family::kIpv6, out);
   return out;
 }

@@ -213,6 +213,7 @@ Node look_at_node(const Settings& settings, const Selection& which, const cni::E
   read(node, Source::kLeases, [&] { look_at_leases(node); });
   read(node, Source::kAgents, [&] { node.device_agents = device_agents(node.networks.lists); });
   look_at_plugins(node, options, steps);
+  node.stranded = stranded_connections(node);
   read(node, Source::kFirewall, [&] { node.firewall = read_firewall(); });
   look_at_places(node, settings.conf_dir);
   return node;

@@ -52,6 +52,11 @@ std::vector<HeldLock> held_locks(const Node& node);
 /// The hostPorts of living pods on which a socket of the node listens, too.
 std::vector<TakenPort> taken_ports(const Node& node);
 
+// look_connections.cc
+/// The tracked connections of each family of which the node has no default route: a node that never
+/// had one has none of its pods with hosts without a route.
+std::vector<netlink::nf::Flow> stranded_connections(const Node& node);
+
 // look_places.cc
 /// Sets Node::places and Node::file_systems.
 void look_at_places(Node& node, const std::string& conf_dir);

@@ -27,6 +27,7 @@
 #include "cnitool/unlisted.h"
 #include "libcni/runtime/conflist.h"
 #include "libcni/runtime/liveness.h"
+#include "netlink/nf/conntrack.h"
 #include "netlink/route/address.h"
 #include "netlink/route/link.h"
 #include "netlink/route/route.h"
@@ -91,6 +92,7 @@ struct Node {
   std::vector<netlink::LinkRoute> routes;    ///< of both families
   std::vector<netlink::LinkRoute> refusals;  ///< routes that refuse packets, of both
   std::vector<netlink::LinkAddress> addresses;
+  std::vector<netlink::nf::Flow> stranded;  ///< stranded_connections()
   Firewall firewall;
   std::vector<Pool> pools;
   std::vector<NetworkLeftover> leftovers;

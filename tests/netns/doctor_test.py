@@ -1170,6 +1170,15 @@ class Surroundings(DoctorTest):
         remedy = self.assert_finds("warning", "uplink", "IPv4")
         self.cured(remedy.replace("GATEWAY", "192.0.2.2").replace("LINK", "up0"))
 
+    def test_a_default_route_that_pods_had(self):
+        """Tracked connections tell it from one that the node never had."""
+        for family, host in (("-4", "198.51.100.7"), ("-6", "2001:db8:7::7")):
+            with self.subTest(family):
+                self.pods[0].run("bash", "-c", f"echo >/dev/udp/{host}/53")
+                run("ip", family, "route", "del", "default")
+                remedy = self.assert_finds("error", "uplink", "no default route", f"{container_of(self.pods[0].path)[:12]} (eth0) with {host}")
+                self.cured(remedy.replace("GATEWAY", {"-4": "192.0.2.2", "-6": "2001:db8::2"}[family]).replace("LINK", "up0"))
+
     def test_an_uplink_that_does_not_work(self):
         for family, default in (("-4", "blackhole default metric 0"), ("-6", "unreachable default metric 5")):
             run("ip", "route", "del", "default")  # of IPv4, whose metric is 0
