@@ -45,7 +45,7 @@ on_kernel(netns.kernel_6.1 6.1 ${lifecycles})
 on_kernel(netns.kernel_6.12 6.12 ${lifecycles} netns/every_plugin netns/vlan)
 # Links that this machine's kernel may lack: dummy, vlan, ipvlan, vrf.
 set(interfaces netns/dummy netns/ipvlan netns/vlan_plugin netns/vrf "netns/host_device restores"
-    netns/second_interface netns/on_link_gateway netns/host_device_nic)
+    netns/second_interface netns/on_link_gateway netns/host_device_nic "netns/other_networks ipvlan")
 foreach(plugin dummy ipvlan vlan vrf)
   list(APPEND interfaces "netns/readme plugins/${plugin}/")
 endforeach()

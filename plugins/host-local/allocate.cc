@@ -130,7 +130,7 @@ void refuse_duplicate(const Conf& conf, const Owner& owner, const std::vector<Ip
 void allocate_into(std::vector<cni::Address>& made, const Store& store, const Conf& conf,
                    const Owner& owner) {
   std::vector<Ip> requested = conf.requested;
-  Neighbours neighbours(conf.segment, conf.data_dir, store.network());
+  Neighbours neighbours(conf.segment, conf.data_dir, store);
   Taker taker{store, owner, neighbours};
   for (std::size_t i = 0; i < conf.sets.size(); ++i) {
     const RangeSet& set = conf.sets[i];

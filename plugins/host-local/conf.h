@@ -26,8 +26,8 @@ struct Conf {
   /// Path of the file with the node's pod CIDRs; empty is none. See cni::pod_cidr_in().
   std::string pod_cidr_file;
   PodCidrs pod_cidrs = PodCidrs::kRead;
-  bool lacks_ranges = false;       ///< of those, as they were skipped
-  std::optional<Segment> segment;  ///< of the network's pods
+  bool lacks_ranges = false;  ///< of those, as they were skipped
+  Segment segment;            ///< of the network's pods
 
   /// \throws cni::Error: 7 with the JSON path, 4 for CNI_ARGS, 11 where the node's pod CIDR is
   /// wanted and not known yet.

@@ -1,9 +1,11 @@
 #include "plugins/host-local/host.h"
 
 #include <charconv>
+#include <nlohmann/json.hpp>
 
 #include "libcni/common/error.h"
 #include "libcni/common/hash.h"
+#include "libcni/config/json.h"
 #include "netlink/types/fd.h"
 
 namespace host_local {
@@ -42,6 +44,17 @@ std::optional<std::time_t> Host::boot_time() const try {
   const char* const begin = text.data() + at + kKey.size();
   const auto parsed = std::from_chars(begin, text.data() + text.size(), seconds);
   return parsed.ec == std::errc() ? std::optional(seconds) : std::nullopt;
+} catch (const netlink::Error&) {
+  return std::nullopt;
+}
+
+std::optional<std::string> Host::cached_netns(const std::string& name) const try {
+  const auto text = netlink::read_regular_file(cat(cache_dir, "/", name));
+  const auto doc = text ? cni::try_parse_json(*text) : nlohmann::json();
+  if (!doc.is_object()) return std::nullopt;
+  const auto netns = doc.find("netns");
+  if (netns == doc.end() || !netns->is_string()) return std::nullopt;
+  return netns->get<std::string>();
 } catch (const netlink::Error&) {
   return std::nullopt;
 }

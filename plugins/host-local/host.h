@@ -31,6 +31,8 @@ struct Host {
   static Host known();
   /// Seconds since the epoch; nothing where the system does not tell.
   std::optional<std::time_t> boot_time() const;
+  /// CNI_NETNS in a file of libcni's cache. Empty: none, or one that cannot be read.
+  std::optional<std::string> cached_netns(const std::string& name) const;
   /// Cut from a hash of the machine's ID, which machine-id(5) wants to be kept from others.
   std::string machine() const;
 };

@@ -7,34 +7,57 @@
 #include "libcni/common/hash.h"
 #include "libcni/config/names.h"
 #include "plugins/common/link/host_veth.h"
-#include "plugins/host-local/index.h"
 #include "plugins/names/links.h"
 
 namespace host_local {
 
 using cni::cat;
+using netlink::Link;
+using netlink::NetNs;
+using netlink::RouteSocket;
 
 static constexpr const char* kBridge = "bridge";  // a key of the plugin bridge
 
-std::optional<Segment> Segment::of(const cni::Request& request) {
+/// The owner of a lease of another network.
+struct Neighbours::Tenant {
+  std::string network;
+  Owner owner;
+  Ip ip;
+
+  std::string tag() const { return cni::OwnerTag(network, owner.id, owner.ifname).prefix(); }
+  // Links of the reference plugins have no alias, and the pod can remove that of others.
+  bool has(RouteSocket& pod, const Link& link) const {
+    if (link.alias.starts_with(tag())) return true;
+    return std::ranges::any_of(pod.addresses(link),
+                               [&](const auto& one) { return one.cidr.ip == ip; });
+  }
+};
+
+// Index of the link of the node that a pod's interface shares with others; 0: none. A VLAN of a
+// link is one interface's alone.
+static int master_of(RouteSocket& pod, const Link& link) {
+  if (link.kind == "vlan" || !link.parent_nsid) return 0;
+  return link.parent_nsid == pod.nsid(NetNs::current()) ? link.parent_index : 0;
+}
+
+Segment Segment::of(const cni::Request& request) {
   std::string type;
-  Segment out{.bridge = names::kDefaultBridge};
+  Segment out{.netns = request.netns, .ifname = request.ifname};
   const cni::Reader root = request.reader();
   root.into("type", type);
-  if (cni::stands_for(type, "ptp")) return Segment{};
-  if (!cni::stands_for(type, "bridge")) return std::nullopt;
+  if (cni::stands_for(type, "ptp")) out.kind = Kind::kRoutes;
+  if (!cni::stands_for(type, "bridge")) return out;
+  out.kind = Kind::kBridge;
+  out.bridge = names::kDefaultBridge;
   root.into(kBridge, out.bridge);
   return out;
 }
 
-Neighbours::Neighbours(const std::optional<Segment>& segment, const std::string& data_dir,
-                       const std::string& network)
-    : segment_(segment) {
-  if (!segment_) return;
-  base_ = cni::Dir::open(data_dir);
+Neighbours::Neighbours(const Segment& segment, const std::string& data_dir, const Store& store)
+    : segment_(segment), store_(store), base_(cni::Dir::open(data_dir)) {
   if (!base_) return;
   others_ = base_->names();
-  std::erase(others_, network);
+  std::erase(others_, store.network());
 }
 
 std::string Neighbours::network_with(const Ip& ip) {
@@ -50,19 +73,60 @@ bool Neighbours::lives(const std::string& network, const Ip& ip) {
   const auto file = dir ? dir->read(ip.str()) : std::nullopt;
   const auto owner = file ? Owner::parse(file->content) : std::nullopt;
   if (!owner || owner->ifname.empty()) return false;
-  if (!host_) host_.emplace();
-  const auto veths =
-      plugins::host_veths_of(*host_, cni::OwnerTag(network, owner->id, owner->ifname).prefix());
-  return std::ranges::any_of(veths, [&](const auto& link) { return is_on_segment(link); });
+  const Tenant tenant{network, *owner, ip};
+  if (segment_.kind == Segment::Kind::kMaster) {
+    return own_master() != 0 && lives_in_its_namespace(tenant);
+  }
+  const auto veths = plugins::host_veths_of(host(), tenant.tag());
+  if (veths.empty()) return lives_in_its_namespace(tenant);
+  return std::ranges::any_of(veths, [&](const Link& link) { return is_on_segment(link); });
 }
 
-bool Neighbours::is_on_segment(const netlink::Link& link) {
-  if (!link.peer_nsid || !host_->has_namespace(*link.peer_nsid)) return false;
-  if (segment_->bridge.empty() || link.master == 0) {
-    return segment_->bridge.empty() && link.master == 0;
+// A namespace that exists and cannot be looked into may have the address.
+bool Neighbours::lives_in_its_namespace(const Tenant& tenant) try {
+  const auto path = store_.host().cached_netns(
+      cat(tenant.network, "-", tenant.owner.id, "-", tenant.owner.ifname));
+  const auto ns = path ? NetNs::find(*path) : std::nullopt;
+  if (!ns) return false;
+  RouteSocket pod(*ns);
+  return std::ranges::any_of(pod.links(), [&](const Link& link) {
+    return is_on_segment(*ns, pod, link) && tenant.has(pod, link);
+  });
+} catch (const netlink::Error&) {
+  return true;
+}
+
+bool Neighbours::is_on_segment(const NetNs& ns, RouteSocket& pod, const Link& inside) {
+  if (segment_.kind == Segment::Kind::kMaster) return master_of(pod, inside) == own_master();
+  if (inside.kind != "veth") return false;
+  const auto veth = host().find(inside.peer_index);  // what the pod made it: the host's end decides
+  return veth && veth->kind == "veth" && veth->peer_index == inside.index && veth->peer_nsid &&
+         veth->peer_nsid == host().nsid(ns) && is_on_segment(*veth);
+}
+
+bool Neighbours::is_on_segment(const Link& host_veth) {
+  if (!host_veth.peer_nsid || !host().has_namespace(*host_veth.peer_nsid)) return false;
+  const bool is_port = host_veth.master != 0;
+  if (!is_port || segment_.kind == Segment::Kind::kRoutes) {
+    return !is_port && segment_.kind == Segment::Kind::kRoutes;
   }
-  const auto master = host_->find(link.master);
-  return master && master->name == segment_->bridge;
+  const auto master = host().find(host_veth.master);
+  return master && master->name == segment_.bridge;
+}
+
+int Neighbours::own_master() {
+  if (own_master_) return *own_master_;
+  own_master_ = 0;
+  if (const auto ns = NetNs::find(segment_.netns)) {
+    RouteSocket pod(*ns);
+    if (const auto link = pod.find(segment_.ifname)) own_master_ = master_of(pod, *link);
+  }
+  return *own_master_;
+}
+
+RouteSocket& Neighbours::host() {
+  if (!host_) host_.emplace();
+  return *host_;
 }
 
 }  // namespace host_local

@@ -3,10 +3,8 @@
 #include <sys/stat.h>
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
 
 #include "libcni/common/undo.h"
-#include "libcni/config/json.h"
 
 namespace host_local {
 
@@ -19,17 +17,10 @@ constexpr std::time_t kClockSlack = 60;
 
 // Whether a cache entry of libcni names a network namespace that exists and is not newer than the
 // lease: names of namespaces are reused after a reboot. A missing or broken entry proves nothing.
-bool names_a_living_netns(const std::string& path, std::time_t then) try {
-  const auto text = netlink::read_regular_file(path);
-  if (!text) return false;
-  const auto doc = cni::try_parse_json(*text);
-  if (!doc.is_object()) return false;
-  const auto netns = doc.find("netns");
-  if (netns == doc.end() || !netns->is_string()) return false;
+bool names_a_living_netns(const Host& host, const std::string& name, std::time_t then) {
+  const auto netns = host.cached_netns(name);
   struct stat info;  // the kernel's file of a namespace is as old as its first use
-  return ::stat(netns->get_ref<const std::string&>().c_str(), &info) == 0 && info.st_mtime <= then;
-} catch (const netlink::Error&) {
-  return false;
+  return netns && ::stat(netns->c_str(), &info) == 0 && info.st_mtime <= then;
 }
 
 class Examiner {
@@ -77,16 +68,14 @@ class Examiner {
   // libcni's cache names its files NETWORK-ID-IFNAME.
   bool has_living_netns(const Owner& owner, std::time_t then) {
     const std::string prefix = cat(store_.network(), "-", owner.id, "-");
-    const std::string& cache = store_.host().cache_dir;
-    if (!owner.ifname.empty()) {
-      return names_a_living_netns(cat(cache, "/", prefix, owner.ifname), then);
-    }
+    const Host& host = store_.host();
+    if (!owner.ifname.empty()) return names_a_living_netns(host, cat(prefix, owner.ifname), then);
     if (!cached_) {
-      const auto dir = Dir::open(cache);
+      const auto dir = Dir::open(host.cache_dir);
       cached_ = dir ? dir->names() : std::vector<std::string>();
     }
     return std::any_of(cached_->begin(), cached_->end(), [&](const std::string& name) {
-      return name.starts_with(prefix) && names_a_living_netns(cat(cache, "/", name), then);
+      return name.starts_with(prefix) && names_a_living_netns(host, name, then);
     });
   }
 
