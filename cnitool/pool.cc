@@ -1,9 +1,12 @@
 #include "cnitool/pool.h"
 
 #include <algorithm>
+#include <filesystem>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "cnitool/delegate.h"
+#include "cnitool/find_by.h"
 #include "cnitool/json_at.h"
 #include "libcni/common/dir.h"
 #include "libcni/config/names.h"
@@ -86,6 +89,23 @@ std::vector<Pool> pools_of(const cni::NetworkList& list) {
       out.push_back({list.name, list.file, dir, sets_in(ipam), reservations_in(dir)});
     } catch (const cni::Error&) {
       continue;  // STATUS says what is wrong with it
+    }
+  }
+  return out;
+}
+
+std::vector<Pool> other_pools(const std::vector<Pool>& pools, const cni::Networks& networks) {
+  std::set<std::string> bases;
+  for (const Pool& pool : pools) bases.insert(pool.dir.substr(0, pool.dir.rfind('/')));
+  std::vector<Pool> out;
+  std::error_code ignored;
+  for (const std::string& base : bases) {
+    const auto all = cni::Dir::open(base);
+    for (const std::string& name : all ? all->names() : std::vector<std::string>()) {
+      if (find_by(networks.lists, &cni::NetworkList::name, name) != nullptr) continue;
+      const std::string dir = cni::cat(base, "/", name);
+      if (std::filesystem::is_directory(dir, ignored))
+        out.push_back({name, "", dir, {}, reservations_in(dir)});
     }
   }
   return out;

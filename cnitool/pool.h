@@ -35,6 +35,10 @@ std::vector<Reservation> reservations_in(const std::string& dir);
 /// The pools of a network; none of a config that is wrong. \throws as reservations_in().
 std::vector<Pool> pools_of(const cni::NetworkList& list);
 
+/// The directories beside those of the pools, of networks without a config: their reservations
+/// alone. \throws as reservations_in().
+std::vector<Pool> other_pools(const std::vector<Pool>& pools, const cni::Networks& networks);
+
 /// The addresses of a set that are in use.
 std::uint64_t used_of(const Pool& pool, const cni::RangeSet& set);
 

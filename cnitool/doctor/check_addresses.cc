@@ -15,34 +15,62 @@ using netlink::Ip;
 // Every pod may have these addresses: containerd attaches each one to "cni-loopback".
 bool is_everybodys(const Ip& ip) { return ip.is_loopback() || ip.is_link_local(); }
 
+struct Held {
+  cni::AttachmentKey key;
+  Ip ip;
+};
+
+// What pods have of networks without a config: by the cache, or where a runtime has another one, by
+// their leases.
+std::vector<Held> held_without_config(const Node& node) {
+  std::vector<Held> out;
+  for (const AttachmentState& one : node.attachments) {
+    if (!one.is_alive() || node.network(one.key.network) != nullptr) continue;
+    for (const cni::Address& address : one.result.ips) out.push_back({one.key, address.cidr.ip});
+  }
+  std::set<cni::AttachmentKey> alive;
+  for (const auto& [network, found, _] : node.leftovers) {
+    const cni::Leftover& one = found.leftover;
+    if (one.life == cni::Life::kAlive) alive.insert({network, one.container_id, one.ifname});
+  }
+  for (const Pool& pool : node.other_pools) {
+    for (const Reservation& one : pool.reservations) {
+      const cni::AttachmentKey key{pool.network, one.container_id, one.ifname};
+      if (alive.contains(key)) out.push_back({key, one.ip});
+    }
+  }
+  return out;
+}
+
 // Pods of a network that has another name by now, or whose file was removed, in the range of
 // another one, which has its own leases.
 void add_of_other_networks(const Node& node, Findings& out) {
   constexpr std::size_t kMax = 3;  // pods that the text names
-  std::map<std::pair<std::string, const Pool*>, std::vector<const cni::AttachmentKey*>> found;
-  for (const AttachmentState& one : node.attachments) {
-    if (!one.is_alive() || !node.which.has(one.key)) continue;
-    if (node.network(one.key.network) != nullptr) continue;
+  std::map<std::pair<std::string, const Pool*>, std::set<cni::AttachmentKey>> found;
+  for (const auto& [key, ip] : held_without_config(node)) {
+    if (!node.which.has(key)) continue;
     for (const Pool& pool : node.pools) {
-      const bool is_in = std::ranges::any_of(one.result.ips, [&](const cni::Address& address) {
-        return std::ranges::any_of(
-            pool.sets, [&](const auto& set) { return set.find(address.cidr.ip) != nullptr; });
-      });
-      if (is_in) found[{one.key.network, &pool}].push_back(&one.key);
+      const bool is_in = std::ranges::any_of(
+          pool.sets, [&ip = ip](const auto& set) { return set.find(ip) != nullptr; });
+      if (is_in) found[{key.network, &pool}].insert(key);
     }
   }
-  for (const auto& [where, pods] : found) {
+  for (const auto& [where, keys] : found) {
     const auto& [network, pool] = where;
     Names names;
-    for (const cni::AttachmentKey* const key : pods) names.push_back(name_of(node, *key));
+    std::vector<const cni::AttachmentKey*> pods;
+    for (const cni::AttachmentKey& key : keys) {
+      names.push_back(name_of(node, key));
+      pods.push_back(&key);
+    }
     out.push_back(
         {Level::kWarning,
          cat("network '", network, "', which no file names, has ",
              counted(names.size(), "attachment"), " in the range of network '", pool->network,
              "': ", some_of(names)),
          cat("network '", pool->network,
-             "' has leases of its own: where it cannot see the pods, as "
-             "on another node or bridge, it gives their addresses away"),
+             "' has leases of its own: ADD passes over addresses of pods that it "
+             "sees on its bridge or master, and gives others away"),
          cat(restart_of(node, pods), ", or in ", pool->file, " set \"name\": \"", network, "\""),
          {network, pool->network},
          names.size() > kMax ? names : Names()});

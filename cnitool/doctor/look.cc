@@ -208,6 +208,7 @@ Node look_at_node(const Settings& settings, const Selection& which, const cni::E
     for (const auto& list : node.networks.lists) {
       for (Pool& pool : pools_of(list)) node.pools.push_back(std::move(pool));
     }
+    node.other_pools = other_pools(node.pools, node.networks);
   });
   read(node, Source::kRoutes, [&] { look_at_routes(node); });
   read(node, Source::kLeases, [&] { look_at_leases(node); });

@@ -94,7 +94,7 @@ struct Node {
   std::vector<netlink::LinkAddress> addresses;
   std::vector<netlink::nf::Flow> stranded;  ///< stranded_connections()
   Firewall firewall;
-  std::vector<Pool> pools;
+  std::vector<Pool> pools, other_pools;  ///< other: leases of networks without a config
   std::vector<NetworkLeftover> leftovers;
   std::vector<DhcpLease> leases;
   bool has_iptables = true;  ///< iptables-restore is installed
