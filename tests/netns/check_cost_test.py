@@ -26,6 +26,7 @@ CHAINS = [
     ("ptp", [{"type": "ptp", "ipMasq": True, "ipam": IPAM}]),
     ("macvlan", [{"type": "macvlan", "master": "up0", "ipam": IPAM}]),
     ("ipvlan", [{"type": "ipvlan", "master": "up0", "ipam": IPAM}]),
+    ("bridge with ipMasq in iptables", [BRIDGE | {"ipMasqBackend": "iptables"}]),
     ("portmap", [BRIDGE, {"type": "portmap", "backend": "nftables", "capabilities": {"portMappings": True}}]),
     ("firewall in nftables", [BRIDGE, {"type": "firewall", "backend": "nftables", "ingressPolicy": "isolated"}]),
     ("firewall in iptables", [BRIDGE, {"type": "firewall", "backend": "iptables", "ingressPolicy": "same-bridge"}]),

@@ -253,6 +253,18 @@ class Masquerade(PtpTest):
             self.assert_ok(self.call("DEL", pod, self.conf, **options))
         self.assert_same(empty, ignore=lambda place: left_by_design(place) or "run/netns" in place)
 
+    def test_rules_that_iptables_restore_has_added_again_are_found(self):
+        """They have other handles, and the jumps come before the pod's chain."""
+        conf = config(ipMasq=True, ipMasqBackend="iptables")
+        empty = snapshot()
+        pod = self.pod()
+        conf |= {"prevResult": self.add(pod, conf)}
+        for iptables in ("iptables", "ip6tables"):
+            run("sh", "-c", f"{iptables}-save -t nat >/run/nat && {iptables}-restore /run/nat")
+        self.assert_ok(self.call("CHECK", pod, conf))
+        self.assert_ok(self.call("DEL", pod, conf))
+        self.assert_same(empty, ignore=lambda place: left_by_design(place) or "run/netns" in place or place == "file/run/nat")
+
     @suite.cases([(backend, backend) for backend in ("nftables", "iptables")])
     def GC_leaves_exactly_the_listed(self, backend):
         conf = config(ipMasq=True, ipMasqBackend=backend)

@@ -57,11 +57,11 @@ ChainState seen_in(Tables tables, Family family, const std::string& chain) {
   const nf::ChainId id = nat(family, chain);
   ChainState state{.exists = tables.has_chain(id), .jumps = {}, .accepts = {}};
   if (!state.exists) return state;  // nor can anything jump to it
-  for (const nf::Rule& rule : tables.rules(nat(family, "POSTROUTING"))) {
-    if (nf::target_of(rule.exprs) != chain) continue;
+  const auto own = tables.rules(id);
+  for (const nf::Rule& rule : tables.jumps(nat(family, "POSTROUTING"), id, own)) {
     state.jumps.push_back(part_of(rule, nf::Side::kSource, family));
   }
-  for (const nf::Rule& rule : tables.rules(id)) {
+  for (const nf::Rule& rule : own) {
     if (is_masquerade(rule)) state.masquerades = true;
     if (is_accept(rule)) state.accepts.push_back(part_of(rule, nf::Side::kDestination, family));
   }

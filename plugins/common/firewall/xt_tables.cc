@@ -1,5 +1,8 @@
 #include "plugins/common/firewall/xt_tables.h"
 
+#include <algorithm>
+#include <numeric>
+
 #include "libcni/common/error.h"
 #include "libcni/plugin/privileges.h"
 #include "netlink/nf/legacy_table.h"
@@ -109,6 +112,35 @@ std::vector<nf::Rule> Tables::rules(const nf::ChainId& chain, const Filter& filt
   std::vector<nf::Rule> out;
   for (const cni::Words& words : saved_rules(chain)) {
     out.push_back({chain, exprs_of(words), {}, 0});
+  }
+  return out;
+}
+
+std::vector<nf::Rule> Tables::jumps(const nf::ChainId& from, const nf::ChainId& to,
+                                    const std::vector<nf::Rule>& own) {
+  auto out = next_jumps(from, to, own);
+  if (!out.empty()) return out;
+  out = rules(from);
+  std::erase_if(out, [&](const nf::Rule& one) { return nf::target_of(one.exprs) != to.chain; });
+  return out;
+}
+
+// iptables-restore adds the jumps right after the rules of the chain, so that they have the next
+// handles. The kernel counts the jumps: empty if there are others, as after all rules were
+// restored.
+std::vector<nf::Rule> Tables::next_jumps(const nf::ChainId& from, const nf::ChainId& to,
+                                         const std::vector<nf::Rule>& own) {
+  constexpr std::size_t kMax = 16;
+  if (variant_ != XtablesVariant::kNft || socket_ == nullptr || own.empty()) return {};
+  const std::size_t uses = socket_->uses_of({to}).front().value_or(0);
+  if (uses <= own.size() || uses - own.size() > kMax) return {};
+  std::vector<std::uint64_t> handles(uses - own.size());
+  const auto last = std::ranges::max_element(own, {}, &nf::Rule::handle);
+  std::iota(handles.begin(), handles.end(), last->handle + 1);
+  std::vector<nf::Rule> out;
+  for (auto& one : socket_->rules_at(from, handles)) {
+    if (!one || nf::target_of(one->exprs) != to.chain) return {};
+    out.push_back(*std::move(one));
   }
   return out;
 }

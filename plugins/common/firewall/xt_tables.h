@@ -48,10 +48,18 @@ class Tables {
   /// and target alone, and are not filtered.
   std::vector<netlink::nf::Rule> rules(const netlink::nf::ChainId& chain,
                                        const Filter& filter = Filter());
+  /// The rules of `from` that lead to the chain `to`, which has the rules `own`. Of iptables-nft
+  /// the time it takes does not depend on the length of `from`, if they were added with `own`.
+  std::vector<netlink::nf::Rule> jumps(const netlink::nf::ChainId& from,
+                                       const netlink::nf::ChainId& to,
+                                       const std::vector<netlink::nf::Rule>& own);
   /// The same rules in the words of iptables-save.
   std::vector<cni::Words> saved_rules(const netlink::nf::ChainId& chain);
 
  private:
+  std::vector<netlink::nf::Rule> next_jumps(const netlink::nf::ChainId& from,
+                                            const netlink::nf::ChainId& to,
+                                            const std::vector<netlink::nf::Rule>& own);
   const cni::SavedTable& saved(const netlink::nf::ChainId& chain);
 
   netlink::nf::NfSocket* socket_;
