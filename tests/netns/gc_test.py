@@ -8,10 +8,10 @@ import subprocess
 import sys
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-from support import suite  # noqa: E402
+from support import dhcp, ledger, suite  # noqa: E402
 from support.cnitool import (age_leases, cache_file, cache_names, cnitool, container_of, environment, finish, start,  # noqa: E402
                              use)
-from support.configs import CONFIGS, config, give_device, own_of, provide  # noqa: E402
+from support.configs import CONFIGS, config, give_device, lack, own_of, provide  # noqa: E402
 from support.held import Held  # noqa: E402
 from support.plugin import OURS, PLUGINS, cni  # noqa: E402
 from support.world import run, wait_for  # noqa: E402
@@ -150,11 +150,62 @@ class Crowd(GcTest):
         if reason := provide(plugin):
             self.skipTest(reason)
         more = {"ipam": {"type": "host-local", "subnet": "10.16.0.0/16"}}
-        conf, alive = network(plugin, more | {"device": "dev0"} if CONFIGS[plugin].device else more), {}
+        self.fill(plugin, more | {"device": "dev0"} if CONFIGS[plugin].device else more, leases)
+
+    @suite.cases([(name, name) for name in ("bridge", "macvlan")])
+    def no_pod_loses_its_lease_of_a_DHCP_server_on(self, plugin):
+        if reason := lack(plugin, "dhcp"):
+            self.skipTest(reason)
+        dhcp.segment("10.77.0.1/16")
+        server = dhcp.dnsmasq(pool="10.77.1.0,10.77.99.255", options=("--dhcp-lease-max=20000",))
+        self.addCleanup(server.stop)
+        daemon = dhcp.Daemon("-timeout", "1s")
+        self.addCleanup(daemon.process.wait)
+        self.addCleanup(daemon.process.kill)
+        run("ip", "-batch", "-", stdin="link add lan type veth peer name lan-out\n"
+            f"link set lan up\nlink set lan-out master {dhcp.BRIDGE} up\n")
+        where = {"bridge": {"bridge": dhcp.BRIDGE}, "macvlan": {"master": "lan"}}[plugin]
+        self.fill(plugin, where | {"ipam": {"type": "dhcp"}}, lambda: {
+            lease["address"].split("/")[0]: name for name, lease in daemon.leases().items()}, pods=PODS // 2)
+
+    def test_no_pod_loses_its_device(self):
+        if reason := lack("macvlan"):
+            self.skipTest(reason)
+        ledger.make_parent()
+        bridge, devices = network("bridge", {"ipam": ledger.pool("10.16.0.0/16")}), {"type": "devices"}
+        use({"cniVersion": "1.1.0", "name": "net", "plugins": [bridge, devices]})
+        alive, loops = {}, [self.loop(), self.loop(*elsewhere(self))]
+        for number in range(PODS):
+            pod, name, slot = self.pod(), f"c{number}", f"slot{number}"
+            ledger.put(slot, ledger.SLOT, ledger.slot(subnet="10.60.0.0/16"), pod=ledger.pod_of(name))
+            added = self.assert_ok(cni("bridge", "ADD", bridge, netns=pod.path, container=name))
+            conf = {"cniVersion": "1.1.0", "name": "net", "prevResult": added} | devices
+            self.assert_ok(cni("devices", "ADD", conf, netns=pod.path, container=name, args=ledger.args_of(ledger.pod_of(name))))
+            if number % 4 == 2:
+                pod.remove()
+                age_leases()
+            else:
+                alive[slot] = (pod, name)
+        with open("/run/stop", "w", encoding="ascii"):
+            pass
+        for process in loops:
+            process.wait(60)
+        names = {slot: name for slot, (_, name) in alive.items()}
+        held = ledger.holders()
+        self.assertEqual({slot: held.get(slot) for slot in alive}, names)
+        for pod, _ in alive.values():
+            self.assertIn(" 10.60.", pod.run("ip", "-4", "addr", "show", "net1"))
+        age_leases()
+        self.assertTrue(wait_for(lambda: cnitool("gc", "net", "--keep-alive") and ledger.holders() == names, 20))
+        self.assertEqual(sorted(leases().values()), sorted(names.values()))
+
+    def fill(self, plugin, more, leases, pods=PODS):
+        """With what more in the config, whose IPAM plugin has these leases: names of containers by address."""
+        conf, alive = network(plugin, more), {}
         tag, before, claimed = "x", "", set()
         there = elsewhere(self)
         loops = [self.loop(), self.loop(*there)]
-        for number in range(PODS):
+        for number in range(pods):
             pod, name = self.pod(), f"c{number}"
             give_device(plugin, f"dev{number}")
             own = {"device": f"dev{number}"} if CONFIGS[plugin].device else own_of(plugin, number)
