@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "cnitool/cached.h"
+#include "cnitool/sightings.h"
 #include "cnitool/unlisted.h"
 #include "cnitool/waiting.h"
 #include "libcni/config/names.h"
@@ -48,6 +49,11 @@ std::string why_closed(const CachedAttachment& one) {
   const auto missing = netlink::missing_of({netlink::Capability::kSysAdmin});
   if (!missing.empty()) why += cat(": this process lacks ", missing);
   return why;
+}
+
+std::string why_nameless(const CachedAttachment& one) {
+  return cat("its pod lives, but not at the path of its namespace '", one.netns,
+             "': `cnitool doctor` has the remedy");
 }
 
 // Why there is no interface whose surroundings could be repaired. Empty: there may be one, which is
@@ -165,6 +171,22 @@ std::vector<Repaired> unlisted(const Selection& which, const RepairAim& aim, con
   return out;
 }
 
+/// Pods that live without a namespace at their path. The node is looked at for the first of them.
+class Nameless {
+ public:
+  explicit Nameless(const std::vector<CachedAttachment>& cached) : cached_(cached) {}
+  bool has(const CachedAttachment& one) {
+    if (one.result->is_null()) return false;
+    if (cni::liveness_of(one.netns, one.key.ifname) != Liveness::kNoNamespace) return false;
+    if (!seen_) seen_ = look_at_pods(cached_);
+    return life_of(one, *seen_) == cni::Life::kAlive;
+  }
+
+ private:
+  const std::vector<CachedAttachment>& cached_;
+  std::optional<Sightings> seen_;
+};
+
 }  // namespace
 
 bool repair(const Selection& which, const RepairAim& aim, cni::RuntimeOptions options,
@@ -185,6 +207,7 @@ bool repair(const Selection& which, const RepairAim& aim, cni::RuntimeOptions op
   for (const auto& one : found.broken) {
     out["broken"].push_back({{"file", one.name}, {"why", one.why}});
   }
+  Nameless nameless(found.attachments);
   const auto report = [&](const Repaired& done) {
     const bool is_broken = done.outcome == Outcome::kBroken && !aim.form;
     if (done.outcome == Outcome::kFailed || is_broken) all_well = false;
@@ -192,7 +215,8 @@ bool repair(const Selection& which, const RepairAim& aim, cni::RuntimeOptions op
   };
   for (const CachedAttachment& one : found.attachments) {
     if (!wanted(one)) continue;
-    Repaired done = repair_one(one, runtime, aim);
+    Repaired done = nameless.has(one) ? Repaired{one.key, Outcome::kFailed, {}, why_nameless(one)}
+                                      : repair_one(one, runtime, aim);
     done.pod = pod_name_of(one);
     ++steps.done;
     report(done);

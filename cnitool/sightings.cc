@@ -15,6 +15,7 @@
 #include "libcni/runtime/liveness.h"
 #include "netlink/route/socket.h"
 #include "netlink/types/mac.h"
+#include "netlink/visibility.h"
 
 namespace tool {
 
@@ -59,13 +60,6 @@ std::vector<std::string> namespaces() {
   return paths;
 }
 
-// Whether /proc has all processes of the kernel: PROC_PID_INIT_INO of linux/proc_ns.h.
-bool sees_all_processes() {
-  constexpr ino_t kInitial = 0xEFFFFFFCU;
-  const auto id = id_of("/proc/self/ns/pid");
-  return id && id->second == kInitial;
-}
-
 // A runtime makes the file first and mounts the namespace on it then, and `ip netns del` in the
 // reverse order: a young one says nothing.
 bool is_old(const std::string& path) {
@@ -93,6 +87,29 @@ SeenNamespace look_into(const NetNs& ns) {
     out.addresses.emplace(one.cidr.ip, link.name);
     link.addresses.push_back(one.cidr);
   }
+  return out;
+}
+
+// A device of host-device has no tag.
+std::string sign_of(const std::string& mac, const netlink::Ip& ip) {
+  return cni::cat(mac, " ", ip.str());
+}
+
+// The attachments of a pod to which no link of the node leads: their tags, and MAC addresses with
+// IP addresses. A pod that makes a namespace in its own has no say, because it has no capability
+// for one of this user namespace.
+std::set<std::string> signs_in(const NetNs& ns) {
+  std::set<std::string> out;
+  if (!netlink::is_of_own_users(ns)) return out;
+  RouteSocket pod(ns);
+  std::map<int, std::string> macs;
+  for (const Link& link : pod.links()) {
+    out.insert(cni::OwnerTag::prefix_in(link.alias));
+    macs.emplace(link.index, link.mac.str());
+  }
+  for (const netlink::LinkAddress& one : pod.addresses())
+    out.insert(sign_of(macs[one.link], one.cidr.ip));
+  out.erase("");
   return out;
 }
 
@@ -129,9 +146,14 @@ bool is_shown(const CachedAttachment& one, const Sightings& seen) {
   const std::string tag = tag_for(one.key);
   if (seen.has_veth(tag) || has_named_veth(one, seen)) return true;
   if (seen.has_tag(one.key.container_id, tag)) return true;
-  const auto ips = result_of(one).ips;
-  return std::ranges::any_of(
-      ips, [&](const auto& address) { return seen.has_address(one.key, address.cidr.ip); });
+  const cni::Result result = result_of(one);
+  return std::ranges::any_of(result.ips, [&](const auto& address) {
+    const netlink::Ip& ip = address.cidr.ip;
+    return seen.has_address(one.key, ip) ||
+           std::ranges::any_of(result.interfaces, [&](const cni::Interface& named) {
+             return !named.sandbox.empty() && seen.has_sign(sign_of(named.mac, ip));
+           });
+  });
 }
 
 bool has_living_peer(RouteSocket& node, const Link& link) {
@@ -162,6 +184,7 @@ void Sightings::add(SeenNamespace one) {
 }
 
 bool Sightings::has_tag(const std::string& container, const std::string& tag) const {
+  if (unnamed_.contains(tag)) return true;
   const auto [begin, end] = by_tag_.equal_range(tag);
   return std::any_of(begin, end, [&](const auto& found) {
     const SeenNamespace& one = namespaces[found.second];
@@ -187,7 +210,9 @@ std::string Sightings::path_of(const cni::AttachmentKey& key) const {
   const auto it = std::ranges::find_if(namespaces, [&](const SeenNamespace& one) {
     return one.owners.contains(key.container_id) || one.owners.contains(tag_for(key));
   });
-  return it == namespaces.end() ? "" : it->path;
+  if (it != namespaces.end()) return it->path;
+  const auto unnamed = unnamed_.find(tag_for(key));
+  return unnamed == unnamed_.end() ? "" : unnamed->second;
 }
 
 Sightings look_at_pods(const std::vector<CachedAttachment>& cached) {
@@ -196,7 +221,7 @@ Sightings look_at_pods(const std::vector<CachedAttachment>& cached) {
   for (Link& link : node.links_of_kind("veth")) {
     if (has_living_peer(node, link)) out.add(std::move(link));
   }
-  if (!cni::Dir::exists(kNamed) && !sees_all_processes()) out.hidden = kNamed;
+  if (!cni::Dir::exists(kNamed) && !netlink::sees_all_processes()) out.hidden = kNamed;
   const auto by_cache = cached_owners(cached);
   for (const std::string& path : namespaces()) {
     const bool is_named = path.starts_with(kNamed);
@@ -204,7 +229,11 @@ Sightings look_at_pods(const std::vector<CachedAttachment>& cached) {
       const auto ns = NetNs::find(path);
       if (!ns && is_named && is_old(path)) out.hidden = path;
       const auto nsid = ns ? node.nsid(*ns) : std::nullopt;
-      if (!ns || (!is_named && !nsid)) continue;
+      if (!ns) continue;
+      if (!is_named && !nsid) {
+        for (const std::string& sign : signs_in(*ns)) out.add(sign, path);
+        continue;
+      }
       SeenNamespace seen = look_into(*ns);
       seen.path = path;
       seen.nsid = nsid;

@@ -44,11 +44,14 @@ struct Sightings {
 
   void add(netlink::Link veth);
   void add(SeenNamespace one);
+  /// A sign of an attachment in the namespace of a process that no link of the node leads to.
+  void add(const std::string& sign, const std::string& path) { unnamed_.emplace(sign, path); }
 
   bool has_veth(const std::string& tag) const { return veth_tags_.contains(tag); }
   /// Whether a namespace has an interface with the tag, or with the address. One that is another
   /// container's says nothing of this.
   bool has_tag(const std::string& container, const std::string& tag) const;
+  bool has_sign(const std::string& sign) const { return unnamed_.contains(sign); }
   bool has_address(const cni::AttachmentKey& key, const netlink::Ip& ip) const;
   /// The path of the namespace that the node says is the container's; empty: unknown.
   std::string path_of(const cni::AttachmentKey& key) const;
@@ -57,10 +60,12 @@ struct Sightings {
   std::set<std::string> veth_tags_;
   std::multimap<std::string, std::size_t> by_tag_;      // indexes of namespaces
   std::multimap<netlink::Ip, std::size_t> by_address_;  // the same
+  std::map<std::string, std::string> unnamed_;          // paths, by signs
 };
 
 /// Looks at the veths of the node and into the namespaces of /run/netns, and into those of
-/// processes that a link of the node leads to: others may be of another node on the same kernel.
+/// processes that a link of the node leads to. Others may be of another node on the same kernel:
+/// they tell of tags, and of addresses together with the MAC address.
 /// What this process may not look into is left out.
 Sightings look_at_pods(const std::vector<cni::CachedAttachment>& cached);
 

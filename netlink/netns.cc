@@ -18,6 +18,7 @@
 #include <utility>
 
 #include "netlink/types/error.h"
+#include "netlink/visibility.h"
 
 namespace netlink {
 
@@ -88,9 +89,9 @@ std::optional<NetNs> NetNs::find(const std::string& path) {
 bool NetNs::may_hide(const std::string& path) noexcept {
   struct stat about {};
   if (path.empty() || ::stat(path.c_str(), &about) == 0) return true;
+  if (path.starts_with("/proc/")) return !sees_all_processes();
   const std::string folder = path.substr(0, path.rfind('/'));
-  const bool is_process = path.starts_with("/proc/");  // it ended
-  return !is_process && ::stat(folder.c_str(), &about) != 0;
+  return ::stat(folder.c_str(), &about) != 0;
 }
 
 NetNs NetNs::create() {

@@ -292,6 +292,21 @@ class Unseen(GcTest):
         self.assertIn("removed interface", self.gc().stdout)
         self.assertEqual((cache_names(), leases()), ([], {}))
 
+    def test_a_path_of_a_process_in_another_PID_namespace_is_unknown(self):
+        if reason := provide("macvlan"):
+            self.skipTest(reason)
+        network("macvlan", {})
+        pod = self.pod()
+        with pod.inside():
+            process = subprocess.Popen(["sleep", "10000"])
+        self.addCleanup(process.wait)
+        self.addCleanup(process.kill)
+        self.assertEqual(cnitool("add", "net", f"/proc/{process.pid}/ns/net").status, 0)
+        pod.remove()
+        age_leases()
+        done = finish(start("gc", "net", "--keep-alive", wrap=("unshare", "-m", "-p", "-f", "--mount-proc")))
+        self.assertEqual((done.status, done.stdout, len(leases())), (1, "", 1), str(done))
+
     def test_devices_of_a_plugin_with_a_state_file_stay(self):
         use({"cniVersion": "1.1.0", "name": "net", "plugins": [
             BRIDGE, {"type": "tuning", "sysctl": {"net.ipv4.conf.IFNAME.arp_filter": "1"}}]})
@@ -342,6 +357,7 @@ class Hostile(GcTest):
         self.assertEqual(list(leases().values()), ["alive"])
 
 
+@suite.spread
 class Dead(GcTest):
     def test_a_pod_that_died_without_DEL_goes_with_and_without_its_cache_entry(self):
         use({"cniVersion": "1.1.0", "name": "net", "plugins": [BRIDGE, PORTMAP]})
@@ -374,6 +390,45 @@ class Dead(GcTest):
         self.gc()
         self.assertIn("hidden", pod.run("ip", "link"))
         self.assertEqual((cache_names(), len(leases())), (names, 1))
+
+    @suite.cases([(name, name) for name in ("host-device", "ipvlan", "macvlan", "tap", "vlan")])
+    def a_pod_whose_namespace_lost_its_name_lives(self, plugin):
+        """No link of the node leads to it: a process has it, as after `ip -all netns del`."""
+        if reason := provide(plugin):
+            self.skipTest(reason)
+        has_tag = not CONFIGS[plugin].device
+        give_device(plugin, "dev1")
+        network(plugin, own_of(plugin, 1) if has_tag else {"device": "dev1"})
+        pod = self.pod()
+        self.assertEqual(cnitool("add", "net", pod.path, "--container-id", "web").status, 0)
+        alias = json.loads(pod.run("ip", "-j", "link", "show", "eth0"))[0].get("ifalias", "")
+        with pod.inside():
+            process = subprocess.Popen(["sleep", "10000"])
+        self.addCleanup(process.wait)
+        self.addCleanup(process.kill)
+        pod.remove()
+        age_leases()
+        self.assertEqual(self.gc().stdout, "")
+        self.assertEqual(list(leases().values()), ["web"])
+        repaired = cnitool("repair")
+        self.assertEqual(repaired.status, 1, str(repaired))
+        self.assertIn("its pod lives, but not at the path of its namespace", repaired.stdout)
+        found = cnitool("doctor").stdout
+        self.assertIn("whose pod lives, but not at the path of its namespace", found)
+        if has_tag:
+            self.assertIn(f"mount --bind /proc/{process.pid}/ns/net {pod.path}", found)
+            os.unlink(cache_file("net", "web"))
+            self.assertEqual(self.gc().stdout, "")
+            self.assertEqual(list(leases().values()), ["web"])
+        process.kill()
+        process.wait()
+        # What a pod makes in a user namespace of its own says nothing.
+        liar = subprocess.Popen(["unshare", "-Urn", "sh", "-c", f"ip link set lo alias '{alias}'; echo; exec sleep 10000"],
+                                stdout=subprocess.PIPE)
+        self.addCleanup(liar.communicate)
+        self.addCleanup(liar.kill)
+        liar.stdout.readline()
+        self.assertTrue(wait_for(lambda: self.gc() and not leases(), 20))
 
     def test_the_same_ID_added_again_meanwhile_keeps_everything(self):
         """Another runtime's pod of the same container ID: named as dead, and alive when its turn comes."""
