@@ -33,6 +33,8 @@ class Operation {
 
   nlohmann::ordered_json add(const Target& target) const;
   void del(Target target, const std::optional<CachedAttachment>& cached) const;
+  /// The same for GC, with the config of its ADD: the list may have been edited since.
+  void del_stale(const Target& target, const std::optional<CachedAttachment>& cached) const;
   void check(Target target) const;
   /// Takes the locks itself.
   Runtime::Removal remove(const Runtime::Dead& dead) const;
@@ -52,6 +54,7 @@ class Operation {
   bool is_removed_again(const CachedAttachment& cached) const;
   void undo_unfinished(const CachedAttachment& cached) const;
   void remove_named(const std::vector<std::string>& tags, Runtime::Removal& out) const;
+  NetworkList list_of_add(const CachedAttachment& cached) const;
   std::string owner_before(const Target& target,
                            const std::optional<CachedAttachment>& cached) const;
 

@@ -30,6 +30,30 @@ struct Entries {
 
 }  // namespace
 
+// Without plugins that were uninstalled since and that the list does not have any more: nobody can
+// call them.
+NetworkList Operation::list_of_add(const CachedAttachment& cached) const try {
+  NetworkList out = list_from(cached.config);
+  if (out.name != list_.name) return list_;
+  std::erase_if(out.plugins, [&](const PluginConf& plugin) {
+    const auto is_it = [&](const PluginConf& one) { return one.type == plugin.type; };
+    if (std::ranges::any_of(list_.plugins, is_it) || caller_.has_plugin(plugin)) return false;
+    note(cat(cached.key.str(), ": DEL without plugin '", plugin.type,
+             "' of its ADD, which is not installed any more"));
+    return true;
+  });
+  return out;
+} catch (const Error& e) {
+  note(cat("the config of ADD of ", cached.key.str(), " cannot be read: ", e.what()));
+  return list_;
+}
+
+void Operation::del_stale(const Target& target,
+                          const std::optional<CachedAttachment>& cached) const {
+  const NetworkList list = cached ? list_of_add(*cached) : list_;
+  Operation(options_, list).del(target, cached);
+}
+
 // A plugin of another project knows no names: its GC would remove what was added meanwhile.
 void Operation::remove_named(const std::vector<std::string>& tags, Runtime::Removal& out) const {
   Failures each;
@@ -54,7 +78,7 @@ Runtime::Removal Operation::remove(const Runtime::Dead& dead) const {
     each([&] {
       const auto held = OperationLock::of_container(cache_, key, wait());
       if (cached && !dead.is_dead(*cached)) return;
-      during(failure_of_del(key), [&] { this->del(target, cached); });
+      during(failure_of_del(key), [&] { del_stale(target, cached); });
       out.attachments.push_back(key);
     });
   };

@@ -166,6 +166,12 @@ std::vector<std::string> PluginCaller::found_by(const PluginConf& plugin, const 
   return naming(plugin, call.command, [&] { return found_in(printed); });
 }
 
+bool PluginCaller::has_plugin(const PluginConf& plugin) const noexcept try {
+  return !find_plugin(plugin.type, options_.path, plugin.type).empty();
+} catch (const std::exception&) {
+  return false;
+}
+
 void PluginCaller::require_plugins(Command command) const {
   for (const PluginConf& plugin : list_.plugins) {
     naming(plugin, command, [&] { find_plugin(plugin.type, options_.path, key_of(plugin)); });

@@ -46,6 +46,9 @@ class PluginCaller {
   /// call() for RECLAIM or MIGRATE: what was wrong.
   std::vector<std::string> found_by(const PluginConf& plugin, const Call& call) const;
 
+  /// Whether a folder of the path has it.
+  bool has_plugin(const PluginConf& plugin) const noexcept;
+
   /// \throws Error as call() where one of the plugins is not there.
   void require_plugins(Command command) const;
 

@@ -430,6 +430,17 @@ class Dead(GcTest):
         liar.stdout.readline()
         self.assertTrue(wait_for(lambda: self.gc() and not leases(), 20))
 
+    def test_an_attachment_of_a_list_that_was_edited_goes_with_all_that_its_ADD_made(self):
+        use({"cniVersion": "1.1.0", "name": "net", "plugins": [BRIDGE, PORTMAP]})
+        pod = self.pod()
+        self.assertEqual(cnitool("add", "net", pod.path, CAP_ARGS={"portMappings": PORTS}).status, 0)
+        pool = {"type": "host-local", "subnet": "10.1.3.0/24", "dataDir": "/run/leases"}
+        use({"cniVersion": "1.1.0", "name": "net", "plugins": [{"type": "ptp", "ipam": pool}]})
+        pod.remove()
+        self.assertTrue(wait_for(lambda: cnitool("gc", "net", "--keep-alive").status == 0 and not cache_names(), 20))
+        self.assertEqual(leases(), {})
+        self.assertNotIn("8080", run("nft", "list", "ruleset"))
+
     def test_the_same_ID_added_again_meanwhile_keeps_everything(self):
         """Another runtime's pod of the same container ID: named as dead, and alive when its turn comes."""
         use({"cniVersion": "1.1.0", "name": "net", "plugins": [BRIDGE]})
