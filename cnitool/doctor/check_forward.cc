@@ -77,10 +77,21 @@ bool concerns(const Node& node, const ForwardChain& chain) {
   return (chain.v4 && uses(node, Family::kIpv4)) || (chain.v6 && uses(node, Family::kIpv6));
 }
 
+// iptables-nft and iptables-legacy have such a chain each, and the plugin has its rules in one.
+bool is_of_other_iptables(const Node& node, const ForwardChain& chain) {
+  const auto has_rules = [](const ForwardChain& one) {
+    return one.of_iptables && one.others.contains(names::kForwardChain);
+  };
+  return !has_rules(chain) &&
+         std::ranges::any_of(node.firewall.forward, [&](const ForwardChain& one) {
+           return one.v4 == chain.v4 && has_rules(one);
+         });
+}
+
 // Whether the plugin firewall accepts the network's pods in that chain. Its rules in nftables are
 // in a table of their own, and an accept there ends no more than its own chain.
-bool is_opened_by_plugin(const BridgeNetwork& one, const ForwardChain& chain) {
-  if (!one.firewall) return false;
+bool is_opened_by_plugin(const Node& node, const BridgeNetwork& one, const ForwardChain& chain) {
+  if (!one.firewall || (chain.of_iptables && is_of_other_iptables(node, chain))) return false;
   if (chain.of_plugin) return *one.firewall == "nftables" || one.firewall->empty();
   if (*one.firewall == "nftables") return false;
   if (*one.firewall == "firewalld") return is_of_firewalld(chain);
@@ -122,7 +133,7 @@ std::string pods_text(const BridgeNetwork& one) {
 // some may.
 void add_closed(const Node& node, const BridgeNetwork& one, const ForwardChain& chain,
                 const Fate& fate, Findings& out) {
-  const bool has_plugin = is_opened_by_plugin(one, chain);
+  const bool has_plugin = is_opened_by_plugin(node, one, chain);
   const std::string pods = pods_text(one);
   std::string what;
   if (fate.rule != nullptr) {
@@ -166,7 +177,7 @@ void check_chain(const Node& node, const BridgeNetwork& one, const ForwardChain&
   if (drops(chain, fate)) return add_closed(node, one, chain, fate, out);
   if (chain.hook != Hook::kForward || add_closed_ports(node, one, chain, out)) return;
   // Other hosts may be meant to reach pods that have no other address there.
-  if (one.masquerades || is_opened_by_plugin(one, chain)) return;
+  if (one.masquerades || is_opened_by_plugin(node, one, chain)) return;
   Fate into = fate_of(node, one, chain, {Way::kIn});
   if (into.kind != Fate::Kind::kPolicy || !chain.drops) return;
   into.is_unclear = true;
@@ -179,7 +190,7 @@ Findings closed_chains(const Node& node, bool of_firewalld) {
   for (const ForwardChain& chain : node.firewall.forward) {
     if (!concerns(node, chain) || is_of_firewalld(chain) != of_firewalld) continue;
     for (const BridgeNetwork& one : routed_networks(node)) {
-      const bool is_opened = is_opened_by_plugin(one, chain);
+      const bool is_opened = is_opened_by_plugin(node, one, chain);
       if (!is_opened) check_chain(node, one, chain, out);
       if (is_opened && chain.of_iptables) check_chain(node, one, with_plugin(chain, one), out);
     }

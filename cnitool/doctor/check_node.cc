@@ -113,6 +113,11 @@ Findings check_host_ports(const Node& node) {
 Findings check_disks(const Node& node) {
   constexpr double kNearlyFull = 0.05;
   Findings out;
+  for (const std::string& path : node.no_folders) {
+    out.push_back({Level::kError, cat("'", path, "' is not a directory"),
+                   "ADD and DEL fail, because plugins and runtimes keep their state there",
+                   cat("mv ", path, " ", path, ".old")});
+  }
   for (const FileSystem& one : node.file_systems) {
     if (one.read_only) {
       out.push_back({Level::kError, cat("the file system of ", one.path, " is read-only"),

@@ -167,6 +167,9 @@ bool is_of_disk(const Node& node, std::string_view error) {
     return error.find(netlink::errno_text(number)) != error.npos &&
            std::any_of(node.file_systems.begin(), node.file_systems.end(), is_so);
   };
+  const bool is_named = std::ranges::any_of(
+      node.no_folders, [&](const std::string& path) { return error.find(path) != error.npos; });
+  if (is_named && error.find(netlink::errno_text(ENOTDIR)) != error.npos) return true;
   return has(EROFS, [](const FileSystem& one) { return one.read_only; }) || has(ENOSPC, is_full);
 }
 

@@ -75,6 +75,19 @@ void look_at_file_systems(Node& node) {
   }
 }
 
+void look_for_folders(Node& node) {
+  std::set<std::string> paths{node.cache_dir + "/results"};
+  for (const std::string& path : state_dirs(node)) paths.insert(path);
+  // Where one is no directory the pools are not known.
+  for (const cni::NetworkList& list : node.networks.lists)
+    paths.insert(cat(names::kHostLocalDataDir, "/", list.name));
+  for (const std::string& path : paths) {
+    struct stat about {};
+    if (::stat(path.c_str(), &about) == 0 && !S_ISDIR(about.st_mode))
+      node.no_folders.push_back(path);
+  }
+}
+
 }  // namespace
 
 void look_at_places(Node& node, const std::string& conf_dir) {
@@ -88,6 +101,7 @@ void look_at_places(Node& node, const std::string& conf_dir) {
   for (const Pool& pool : node.pools) paths.insert(pool.dir);
   for (const std::string& path : paths) node.places.push_back(place_of(path));
   look_at_file_systems(node);
+  look_for_folders(node);
 }
 
 }  // namespace tool::doctor

@@ -102,6 +102,7 @@ struct Node {
   bool lacks_lease_daemon = false;  ///< no process holds the lock of the daemon of dhcp
   std::vector<DeviceAgent> device_agents;
   std::vector<FileSystem> file_systems;
+  std::vector<std::string> no_folders = {};  ///< files where a folder of state should be
   std::vector<HeldLock> held_locks;
   std::vector<TakenPort> taken_ports;
   std::shared_ptr<const kubernetes::Cluster> cluster;  ///< null: nobody asked

@@ -195,7 +195,7 @@ void require_writable(std::filesystem::path path) {
   while (!exists() && path.has_relative_path()) path = path.parent_path();
   std::error_code error;
   int refused = ::access(path.c_str(), W_OK | X_OK) == 0 ? 0 : errno;
-  if (refused == 0 && !std::filesystem::is_directory(path, error)) refused = ENOTDIR;
+  if (!std::filesystem::is_directory(path, error) && !error) refused = ENOTDIR;
   if (refused == 0) return;
   throw Error(Code::kPluginUnavailable,
               cat("ipam.dataDir: write to '", path.string(), "': ", netlink::errno_text(refused)),

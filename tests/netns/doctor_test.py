@@ -1079,6 +1079,18 @@ class Firewall(DoctorTest):
         shell(self.assert_finds("error", "forward policy", "'ip filter FORWARD'", "'cni0'", besides=["pods"]))
         self.assertNotIn("forward policy", {one["check"] for one in self.doctor()[1]})
 
+    def test_rules_of_the_plugin_firewall_open_the_chain_of_one_iptables_alone(self):
+        self.with_firewall(backend="iptables")
+        self.assert_ok(cnitool("add", "net", Pod("behind").path, CNI_PATH=BIN))
+        other = "iptables-legacy" if "nf_tables" in run("iptables", "--version") else "iptables-nft"
+        try:
+            run(other, "-P", "FORWARD", "DROP")
+        except (RuntimeError, OSError) as reason:
+            self.skipTest(str(reason))
+        said = [one["what"] for one in self.doctor()[1] if one["check"] == "forward policy"]
+        self.assertEqual(len(said), 1)
+        self.assertIn("drops packets by default, and no rule accepts traffic from and to 'cni0'", said[0])
+
     def test_a_chain_of_nftables_is_closed_to_the_plugin_firewall(self):
         run("nft", "add", "table", "inet", "site")
         run("nft", "add", "chain", "inet", "site", "forward", "{ type filter hook forward priority 0; policy drop; }")
@@ -1252,6 +1264,17 @@ class Surroundings(DoctorTest):
         remedy = self.assert_finds("error", "disks", "read-only")
         self.assertEqual(len(self.doctor()[1]), 1)
         self.cured(remedy)
+
+    @suite.cases([(path, path) for path in (f"{NETWORKS}/net", "/run/cni/portmap", "/var/lib/cni/results")])
+    def a_file_where_a_folder_of_state_should_be(self, path):
+        """No pod is to be restarted: its ADD would fail."""
+        shutil.rmtree(path)
+        with open(path, "w", encoding="ascii"):
+            pass
+        remedy = self.assert_finds("error", "disks", f"'{path}' is not a directory")
+        self.assertEqual(len(self.doctor()[1]), 1)
+        shell(remedy)
+        self.assertNotIn("disks", {one["check"] for one in self.doctor()[1]})
 
     def test_a_file_system_that_is_full(self):
         run("mount", "-o", "remount,size=4M", "/var/lib")
