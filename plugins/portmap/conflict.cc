@@ -40,6 +40,15 @@ void refuse_holder(const Key& key, const netlink::Holder& holder, const std::str
   throw cni::Error(kPortInUse, cat("map ", key.str(), ": in use by ", describe(holder, processes)));
 }
 
+bool has_living_veth(const std::string& tag) {
+  const std::string owner = tag.substr(0, tag.rfind('-'));
+  netlink::RouteSocket node;
+  const auto veths = node.links_of_kind("veth");
+  return std::any_of(veths.begin(), veths.end(), [&](const netlink::Link& link) {
+    return link.alias.starts_with(owner) && link.peer_nsid && node.has_namespace(*link.peer_nsid);
+  });
+}
+
 // \throws cni::Error(kPortInUse) if the owner of the tag exists, or if that cannot be told.
 void refuse_owner(const StateDir& state, const std::string& tag, const Key& key) {
   const std::string file = Owner::container_hash_in(tag);
@@ -49,6 +58,12 @@ void refuse_owner(const StateDir& state, const std::string& tag, const Key& key)
                      cat("map ", key.str(), ": in use by a container whose state file '",
                          StateDir::kPath, "/", file, "' is torn"),
                      "DEL of that container, or GC, releases the port");
+  }
+  if (!reading.exists && has_living_veth(tag)) {
+    throw cni::Error(kPortInUse,
+                     cat("map ", key.str(), ": in use by a pod whose state file '", StateDir::kPath,
+                         "/", file, "' was removed"),
+                     "`cnitool repair` writes it again");
   }
   for (const Attachment& one : reading.attachments) {
     if (one.owner.tag() != tag || !owner_exists(one)) continue;

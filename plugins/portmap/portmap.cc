@@ -232,12 +232,15 @@ cni::Result repair(const cni::Request& request, cni::Repair& repair) {
   if (input.attachment.claims.empty()) return input.result;
   require_prerequisites(request, input.conf);
   Node node(input.attachment);
-  repair.part([&] { check_ports(node.socket(), input.conf, input.attachment); },
-              [&] {
-                refuse_conflicts(request, input);
-                map_in(node, input,
-                       backend_to_repair(node.socket(), input.conf, input.attachment.owner));
-              });
+  repair.part(
+      [&] {
+        check_ports(node.socket(), input.conf, input.attachment);
+        require_state_file(node.socket(), input.attachment);
+      },
+      [&] {
+        refuse_conflicts(request, input);
+        map_in(node, input, backend_to_repair(node.socket(), input.conf, input.attachment.owner));
+      });
   repair.part([&] { require_route_localnet(node); }, [&] { restore_route_localnet(node); });
   return input.result;
 }

@@ -217,6 +217,17 @@ void check_ports(nf::NfSocket* socket, const Conf& conf, const Attachment& attac
                    "of the backend nftables precede its Services");
 }
 
+void require_state_file(nf::NfSocket* socket, const Attachment& attachment) {
+  const auto state = StateDir::find();
+  if (state && state->find(attachment.owner)) return;
+  const Owners all = nft::kBackend.owners({socket, nullptr}, attachment);
+  const std::string own = attachment.owner.tag();
+  if (std::none_of(all.begin(), all.end(), [&](const auto& one) { return one.second == own; }))
+    return;
+  throw cni::Error(cni::Code::kInternal, cat("check port mappings: its state file in '",
+                                             StateDir::kPath, "' was removed"));
+}
+
 std::optional<BackendName> backend_to_repair(nf::NfSocket* socket, const Conf& conf,
                                              const Owner& owner) {
   const auto state = StateDir::find();

@@ -239,6 +239,14 @@ class Remedies(DoctorTest):
                 self.assertNotEqual(reached.returncode, 0)
                 run("iptables", "-D", "FORWARD", *rule.split())
 
+    def test_the_state_files_of_hostPorts_were_removed(self):
+        """Until they are written again no other pod takes the ports."""
+        shutil.rmtree("/run/cni/portmap")
+        ports = {"portMappings": [{"hostPort": 8080, "containerPort": 80, "protocol": "tcp"}]}
+        refused = cnitool("add", "net", Pod("late").path, CNI_PATH=BIN, CAP_ARGS=ports)
+        self.assertIn("in use by a pod whose state file '/run/cni/portmap/", refused.stderr)
+        self.cured(self.assert_finds("error", "pods", "its state file in '/run/cni/portmap' was removed"))
+
     def test_names_of_namespaces_that_were_unmounted(self):
         """The pods live. A process in each has its namespace, which gets its name back."""
         processes = [subprocess.Popen(["ip", "netns", "exec", pod.name, "sh", "-c", "echo; exec sleep 60"], stdout=subprocess.PIPE)
