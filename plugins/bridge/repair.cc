@@ -37,12 +37,25 @@ std::optional<Mac> mac_of(const cni::Interface* known) {
   return mac && !mac->is_zero() && !mac->is_multicast() ? mac : std::nullopt;
 }
 
+// A second bridge with its address would cut off the other ports.
+void refuse_renamed(netlink::RouteSocket& host, const Conf& conf, const Link& outside,
+                    const std::optional<Mac>& mac) {
+  if (!mac || host.find(conf.bridge)) return;
+  const auto bridge = outside.master == 0 ? std::nullopt : host.find(outside.master);
+  if (!bridge || bridge->kind != "bridge" || bridge->mac != *mac) return;
+  throw cni::Error(
+      cni::Code::kInternal,
+      cni::cat("bridge '", conf.bridge, "' was renamed to '", bridge->name, "'"),
+      cni::cat("give it its name back: ip link set ", bridge->name, " name ", conf.bridge));
+}
+
 // The bridge that is there by now may be another one, made for a new pod: it stays as it is, and
 // this pod learns its address.
-void restore_bridge(const Context& context, const Link& inside, Result& result) {
+void restore_bridge(const Context& context, const Port& port, Result& result) {
   const Conf& conf = context.conf;
   cni::Interface* const known = bridge_in(result, conf);
   const auto before = mac_of(known);
+  refuse_renamed(context.sides.host(), conf, port.outside, before);
   ensure_bridge(context.sides.host(), conf, before);
   const Link bridge = context.sides.host().get(conf.bridge);
   if (known != nullptr) known->mac = bridge.mac.str();
@@ -50,7 +63,7 @@ void restore_bridge(const Context& context, const Link& inside, Result& result) 
   std::vector<netlink::RouteRequest> requests;
   for (const cni::Address& address : result.ips) {
     if (!address.gateway) continue;
-    requests.push_back(netlink::correct_neighbour(inside, *address.gateway, bridge.mac));
+    requests.push_back(netlink::correct_neighbour(port.inside, *address.gateway, bridge.mac));
   }
   context.sides.pod.send(requests);
 }
@@ -67,7 +80,7 @@ void repair_links(const Context& context, const Port& port, Result& result, Repa
   const Conf& conf = context.conf;
   const cni::Request& request = context.sides.request;
   const bool has_bridge = repair.part([&] { check_bridge(context, result); },
-                                      [&] { restore_bridge(context, port.inside, result); });
+                                      [&] { restore_bridge(context, port, result); });
   if (conf.mac_spoof_check) {  // before a frame can pass
     const std::string& outside = port.outside.name;
     repair.part(

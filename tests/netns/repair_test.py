@@ -386,6 +386,22 @@ class Unrepairable(RepairTest):
         self.assert_repaired()
         self.assert_works()
 
+    def test_a_bridge_that_was_renamed_keeps_its_ports(self):
+        """A second one with its address would cut off its pods."""
+        self.prepare()
+        run("ip", "link", "set", "cni1", "down")
+        run("ip", "link", "set", "cni1", "name", "cniX")
+        run("ip", "link", "set", "cniX", "up")
+        done = cnitool("repair", "other")
+        self.assertEqual(done.status, 1, str(done))
+        self.assertIn("bridge 'cni1' was renamed to 'cniX'", done.stdout)
+        self.assertNotIn("cni1:", run("ip", "link"))
+        run("ip", "link", "set", "cniX", "down")
+        run("ip", "link", "set", "cniX", "name", "cni1")
+        run("ip", "link", "set", "cni1", "up")
+        self.assertEqual(cnitool("repair").status, 0)  # addresses of IPv6 went with the link
+        self.assert_works()
+
     def test_a_port_that_the_node_itself_has_by_now_is_not_taken(self):
         self.prepare()
         damage.flush_rules()
