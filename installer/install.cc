@@ -1,3 +1,4 @@
+#include <sys/stat.h>
 #include <sys/statvfs.h>
 
 #include <cstdio>
@@ -49,6 +50,15 @@ void require_no_newer(const Folder& folder, const Identities& before, const Self
     throw cni::Error(cni::Code::kInvalidConfig,
                      cat("'", folder.path_of(name), "' is patchbay ", one.version,
                          ", newer than this ", self.version, ": --downgrade replaces it"));
+  }
+}
+
+void require_no_directory(const Folder& folder, const Identities& before) {
+  for (const auto& [name, one] : before) {
+    const auto about = folder.look(name);
+    if (!about || !S_ISDIR(about->st_mode)) continue;
+    throw cni::Error(cni::Code::kInvalidConfig,
+                     cat("'", folder.path_of(name), "' is a directory: move it away"));
   }
 }
 
@@ -132,6 +142,7 @@ Status install(const Options& options) {
   folder.remove_temporary();
   const Identities before = identify(folder, options.names, self);
   if (!options.may_downgrade) require_no_newer(folder, before, self);
+  require_no_directory(folder, before);
   const std::size_t changed = put_names(folder, before, self);
   folder.sync();
   for (const std::string& name : options.names) {

@@ -255,6 +255,14 @@ class Installer(suite.NodeTest):
                 self.assertEqual(content(f"{DIR}/bridge"), b"#!/bin/sh\necho old")
                 umount(DIR)
 
+    def test_a_directory_in_the_place_of_a_plugin_is_named_before_anything_changes(self):
+        os.makedirs(f"{DIR}/ptp")
+        script("bridge", "echo old")
+        done = call("install")
+        self.assertEqual(done.returncode, 3, done.stderr)
+        self.assertIn(f"'{DIR}/ptp' is a directory", done.stderr)
+        self.assertEqual(sorted(name for name in os.listdir(DIR) if name != ".patchbay"), ["bridge", "ptp"])
+
     def test_the_network_file_comes_last_and_goes_first(self):
         conf, there = "/run/10-pods.conflist", "/etc/cni/net.d"
         with open(conf, "w") as file:
