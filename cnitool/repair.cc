@@ -215,7 +215,7 @@ bool repair(const Selection& which, const RepairAim& aim, cni::RuntimeOptions op
   };
   for (const CachedAttachment& one : found.attachments) {
     if (!wanted(one)) continue;
-    Repaired done = nameless.has(one) ? Repaired{one.key, Outcome::kFailed, {}, why_nameless(one)}
+    Repaired done = nameless.has(one) ? Repaired{one.key, Outcome::kSkipped, {}, why_nameless(one)}
                                       : repair_one(one, runtime, aim);
     done.pod = pod_name_of(one);
     ++steps.done;
