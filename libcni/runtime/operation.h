@@ -33,7 +33,7 @@ class Operation {
 
   nlohmann::ordered_json add(const Target& target) const;
   void del(Target target, const std::optional<CachedAttachment>& cached) const;
-  /// The same for GC, with the config of its ADD: the list may have been edited since.
+  /// The same with the config of its ADD: the list may have been edited since.
   void del_stale(const Target& target, const std::optional<CachedAttachment>& cached) const;
   void check(Target target) const;
   /// Takes the locks itself.

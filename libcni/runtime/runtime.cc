@@ -152,7 +152,7 @@ void delete_stale(const Operation& operation, const Stale& stale) {
   const auto held =
       OperationLock::of_container(operation.cache(), operation.key_of(target), operation.wait());
   during(cat("failed to delete stale attachment ", target.container_id, " ", target.ifname),
-         [&] { operation.del_stale(target, stale.cached); });
+         [&] { operation.del(target, stale.cached); });
 }
 
 void collect(const Operation& operation, const NetworkList& list, std::set<Attachment>& keep,
