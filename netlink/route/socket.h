@@ -26,8 +26,8 @@ class RouteSocket {
   explicit RouteSocket(const NetNs& where);
 
   std::optional<Link> find(std::string_view name);  ///< absent is an answer
-  std::optional<Link> find(int index);
-  Link get(std::string_view name);  ///< absent is ENODEV
+  std::optional<Link> find(int index);              ///< none has index 0
+  Link get(std::string_view name);                  ///< absent is ENODEV
 
   /// Whether the kernel can make links of a kind ("veth"); loads the module where there is one.
   bool knows_kind(std::string_view kind);

@@ -43,6 +43,7 @@ std::optional<Link> RouteSocket::find(std::string_view name) {
 }
 
 std::optional<Link> RouteSocket::find(int index) {
+  if (index <= 0) return std::nullopt;  // the kernel's EINVAL
   return find(link_query(index, cat("#", index)));
 }
 

@@ -73,7 +73,6 @@ void check_vlan_gateway(const Context& context, const Link& gateway, const Link&
   if (!port->up) throw differs(cat("bridge port '", port->name, "' is down"));
 }
 
-// The kernel is asked for the path of a packet, because any rule or table may decide it.
 bool has_route(netlink::RouteSocket& host, const Link& device, const cni::Cidr& subnet) {
   const auto routes = host.routes(subnet.ip.family());
   return std::any_of(routes.begin(), routes.end(), [&](const netlink::LinkRoute& one) {
@@ -81,19 +80,22 @@ bool has_route(netlink::RouteSocket& host, const Link& device, const cni::Cidr& 
   });
 }
 
+// The kernel is asked for the route of a packet, because any rule or table may decide it. As its
+// table has it: for the path of a packet the kernel compares the IPv6 addresses of all links.
 // Where two bridges have one subnet, which ADD allows as the reference plugin does, the route of
 // the first one decides. The pods of the second have their own beside it.
 void check_route(const Context& context, const Link& device, const cni::Address& address) {
   netlink::RouteSocket& host = context.sides.host();
   const cni::Ip& pod = address.cidr.ip;
-  const auto path = host.path_to(pod);
-  if (path && path->link == device.index) return;
-  if (path && !path->local && has_route(host, device, address.cidr.network())) return;
-  const auto other = path ? host.find(path->link) : std::nullopt;
+  const auto found = host.match(pod);
+  const bool is_local = found && found->local;
+  if (found && found->route.link == device.index) return;
+  if (found && !is_local && has_route(host, device, address.cidr.network())) return;
+  const auto other = found ? host.find(found->route.link) : std::nullopt;
   throw differs(cat("the node has no route to ", pod.str(), " on '", device.name, "'"),
-                path && path->local ? "the node itself has the address"
-                : other             ? cat("the node routes it to '", other->name, "'")
-                                    : "");
+                is_local ? "the node itself has the address"
+                : other  ? cat("the node routes it to '", other->name, "'")
+                         : "");
 }
 
 }  // namespace
