@@ -1,6 +1,7 @@
 #include "cnitool/networks.h"
 
 #include <algorithm>
+#include <iterator>
 #include <map>
 #include <nlohmann/json.hpp>
 

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <limits>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "cnitool/delegate.h"
 #include "cnitool/doctor/checks.h"

@@ -1,6 +1,7 @@
 #include <netinet/in.h>
 
 #include <algorithm>
+#include <iterator>
 
 #include "cnitool/doctor/facts.h"
 #include "cnitool/doctor/look.h"

@@ -14,6 +14,7 @@
 #include "libcni/config/args.h"
 #include "libcni/config/names.h"
 #include "libcni/plugin/plugin.h"
+#include "libcni/plugin/suite.h"
 #include "netlink/types/fd.h"
 
 namespace cni {
