@@ -184,7 +184,6 @@ void Sightings::add(SeenNamespace one) {
 }
 
 bool Sightings::has_tag(const std::string& container, const std::string& tag) const {
-  if (unnamed_.contains(tag)) return true;
   const auto [begin, end] = by_tag_.equal_range(tag);
   return std::any_of(begin, end, [&](const auto& found) {
     const SeenNamespace& one = namespaces[found.second];

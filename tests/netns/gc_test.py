@@ -415,9 +415,6 @@ class Dead(GcTest):
         self.assertIn("whose pod lives, but not at the path of its namespace", found)
         if has_tag:
             self.assertIn(f"mount --bind /proc/{process.pid}/ns/net {pod.path}", found)
-            os.unlink(cache_file("net", "web"))
-            self.assertEqual(self.gc().stdout, "")
-            self.assertEqual(list(leases().values()), ["web"])
         process.kill()
         process.wait()
         # What a pod makes in a user namespace of its own says nothing.
