@@ -95,20 +95,28 @@ std::string sign_of(const std::string& mac, const netlink::Ip& ip) {
   return cni::cat(mac, " ", ip.str());
 }
 
+// Of an interface that stands on a link of the node.
+std::string sign_of_node(const std::string& tag) { return cni::cat("node ", tag); }
+
 // The attachments of a pod to which no link of the node leads: their tags, and MAC addresses with
-// IP addresses. A pod that makes a namespace in its own has no say, because it has no capability
-// for one of this user namespace.
+// IP addresses. A pod of another node on the same kernel may have the same tags. One that makes a
+// namespace in its own has no say, because it has no capability for one of this user namespace.
 std::set<std::string> signs_in(const NetNs& ns) {
   std::set<std::string> out;
   if (!netlink::is_of_own_users(ns)) return out;
   RouteSocket pod(ns);
+  const auto node = pod.nsid(NetNs::current());
   std::map<int, std::string> macs;
   for (const Link& link : pod.links()) {
-    out.insert(cni::OwnerTag::prefix_in(link.alias));
+    const bool stands_on_node = link.parent_index != 0 && node && link.parent_nsid == node;
+    const std::string tag = cni::OwnerTag::prefix_in(link.alias);
+    if (stands_on_node && !tag.empty()) out.insert(sign_of_node(tag));
+    out.insert(tag);
     macs.emplace(link.index, link.mac.str());
   }
-  for (const netlink::LinkAddress& one : pod.addresses())
+  for (const netlink::LinkAddress& one : pod.addresses()) {
     out.insert(sign_of(macs[one.link], one.cidr.ip));
+  }
   out.erase("");
   return out;
 }
@@ -184,6 +192,7 @@ void Sightings::add(SeenNamespace one) {
 }
 
 bool Sightings::has_tag(const std::string& container, const std::string& tag) const {
+  if (unnamed_.contains(sign_of_node(tag))) return true;
   const auto [begin, end] = by_tag_.equal_range(tag);
   return std::any_of(begin, end, [&](const auto& found) {
     const SeenNamespace& one = namespaces[found.second];

@@ -65,7 +65,8 @@ struct Sightings {
 
 /// Looks at the veths of the node and into the namespaces of /run/netns, and into those of
 /// processes that a link of the node leads to. Others may be of another node on the same kernel:
-/// a pod is known by an address together with its MAC address.
+/// a pod is known by an address together with its MAC address, and by the tag of an interface that
+/// stands on a link of the node.
 /// What this process may not look into is left out.
 Sightings look_at_pods(const std::vector<cni::CachedAttachment>& cached);
 

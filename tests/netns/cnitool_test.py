@@ -745,19 +745,19 @@ class Garbage(ToolTest):
                          [what.replace("goes", "stays")])
 
     def test_gc_says_what_it_cannot_remove_and_which_plugin_says_so(self):
-        use(chain("1.1.0"))
         pods = [self.pod(), self.pod()]
-        for pod, container in zip(pods, ("one", "two")):
-            self.assert_tool_ok(cnitool("add", "net", pod.path, "--container-id", container))
         os.makedirs("/run/more")
         with open("/run/more/stuck", "w", encoding="ascii") as file:
             file.write('#!/bin/sh\n[ "$CNI_COMMAND" != VERSION ] || echo \'{"cniVersion": "1.1.0", "supportedVersions": ["1.1.0"]}\'\n'
+                       '[ "$CNI_COMMAND" != ADD ] || echo \'{"cniVersion": "1.1.0"}\'\n'
                        '[ "$CNI_COMMAND$CNI_CONTAINERID" != DELone ] || [ -e /run/well ] || '
                        '{ echo \'{"cniVersion": "1.1.0", "code": 100, "msg": "it hangs"}\'; exit 1; }\n')
         os.chmod("/run/more/stuck", 0o755)
         conf = chain("1.1.0")
         use(conf | {"plugins": [*conf["plugins"], {"type": "stuck"}]})
         path = {"CNI_PATH": f"{OURS}:/run/more"}
+        for pod, container in zip(pods, ("one", "two")):
+            self.assert_tool_ok(cnitool("add", "net", pod.path, "--container-id", container, **path))
         for more in ((), ("--json",)):
             got = cnitool("gc", "net", "--yes", *more, **path)
             self.assertEqual(got.status, 1, str(got))

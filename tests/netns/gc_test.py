@@ -415,6 +415,10 @@ class Dead(GcTest):
         self.assertIn("whose pod lives, but not at the path of its namespace", found)
         if has_tag:
             self.assertIn(f"mount --bind /proc/{process.pid}/ns/net {pod.path}", found)
+        if plugin in ("ipvlan", "macvlan", "vlan"):  # it stands on a link of the node
+            os.unlink(cache_file("net", "web"))
+            self.assertEqual(self.gc().stdout, "")
+            self.assertEqual(list(leases().values()), ["web"])
         process.kill()
         process.wait()
         # What a pod makes in a user namespace of its own says nothing.
