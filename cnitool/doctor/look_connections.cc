@@ -29,9 +29,10 @@ std::vector<nf::Flow> stranded_connections(const Node& node) try {
     if (has_default_route(node, family) || !uses(node, family)) continue;
     auto socket = nf::NfSocket::find();
     if (!socket) return out;
-    for (const std::uint8_t protocol : {IPPROTO_TCP, IPPROTO_UDP}) {
-      std::ranges::copy(nf::flows(*socket, {.family = family, .protocol = protocol}),
-                        std::back_inserter(out));
+    for (const int protocol : {IPPROTO_TCP, IPPROTO_UDP}) {
+      std::ranges::copy(
+          nf::flows(*socket, {.family = family, .protocol = static_cast<std::uint8_t>(protocol)}),
+          std::back_inserter(out));
     }
   }
   return out;

@@ -28,7 +28,8 @@ int outcome(const std::string& answer, bool ends = false) {
   });
   int out = 0;
   try {
-    CHECK(cni::exchange_line(listener.path(), "ping\n", milliseconds(50), 8) == "pong");
+    const std::string said = cni::exchange_line(listener.path(), "ping\n", milliseconds(50), 8);
+    CHECK(said == "pong");
   } catch (const netlink::Error& e) {
     out = e.error();
   }
