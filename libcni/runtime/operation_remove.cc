@@ -1,5 +1,6 @@
 #include <nlohmann/json.hpp>
 
+#include "libcni/common/undo.h"
 #include "libcni/plugin/collect.h"
 #include "libcni/runtime/failures.h"
 #include "libcni/runtime/operation.h"
