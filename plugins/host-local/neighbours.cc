@@ -99,7 +99,7 @@ bool Neighbours::lives_in_its_namespace(const Tenant& tenant) try {
 bool Neighbours::is_on_segment(const NetNs& ns, RouteSocket& pod, const Link& inside) {
   if (segment_.kind == Segment::Kind::kMaster) return master_of(pod, inside) == own_master();
   if (inside.kind != "veth") return false;
-  const auto veth = host().find(inside.peer_index);  // what the pod made it: the host's end decides
+  const auto veth = host().find(inside.peer_index);  // set by the pod: the host's end decides
   return veth && veth->kind == "veth" && veth->peer_index == inside.index && veth->peer_nsid &&
          veth->peer_nsid == host().nsid(ns) && is_on_segment(*veth);
 }

@@ -401,7 +401,7 @@ class Dead(GcTest):
         network(plugin, own_of(plugin, 1) if has_tag else {"device": "dev1"})
         pod = self.pod()
         self.assertEqual(cnitool("add", "net", pod.path, "--container-id", "web").status, 0)
-        alias = json.loads(pod.run("ip", "-j", "link", "show", "eth0"))[0].get("ifalias", "")
+        mac, address = json.loads(pod.run("ip", "-j", "link", "show", "eth0"))[0]["address"], next(iter(leases()))
         with pod.inside():
             process = subprocess.Popen(["sleep", "10000"])
         self.addCleanup(process.wait)
@@ -422,11 +422,11 @@ class Dead(GcTest):
         process.kill()
         process.wait()
         # What a pod makes in a user namespace of its own says nothing.
-        liar = subprocess.Popen(["unshare", "-Urn", "sh", "-c", f"ip link set lo alias '{alias}'; echo; exec sleep 10000"],
-                                stdout=subprocess.PIPE)
+        liar = subprocess.Popen(["unshare", "-Urn", "sh", "-ec", f"ip link add eth0 address {mac} type veth; "
+                                 f"ip addr add {address} dev eth0; echo; exec sleep 10000"], stdout=subprocess.PIPE)
         self.addCleanup(liar.communicate)
         self.addCleanup(liar.kill)
-        liar.stdout.readline()
+        self.assertEqual(liar.stdout.readline(), b"\n")
         self.assertTrue(wait_for(lambda: self.gc() and not leases(), 20))
 
     def test_an_attachment_of_a_list_that_was_edited_goes_with_all_that_its_ADD_made(self):

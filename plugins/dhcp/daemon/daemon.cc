@@ -104,7 +104,7 @@ Daemon::Daemon(const Flags& flags, Listening listening)
   loop_.stop_on_signals();
   if (removals_.fd() >= 0) {
     loop_.watch(removals_.fd(), [this] {
-      removals_.take();  // what was removed, a look at all says as well
+      removals_.take();  // a look at all finds the removed ones, too
       look_around();
     });
   }

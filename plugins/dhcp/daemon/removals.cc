@@ -1,4 +1,4 @@
-// What others remove beneath the daemon: its folder, namespaces.
+// Removals beneath the daemon: of its folder, of namespaces.
 #include <cerrno>
 #include <filesystem>
 

@@ -32,7 +32,7 @@ constexpr cni::BootTime kLimit = std::chrono::seconds(5);
 struct SocketClient {
   Fd fd;
   std::string question = {};
-  std::string answer = {};  ///< what was not sent yet
+  std::string answer = {};  ///< bytes to send
 
   enum class Outcome { kGoesOn, kDone, kEnded };
   /// Done: the question is complete. A longer one than allowed is no question.
