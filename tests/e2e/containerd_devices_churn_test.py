@@ -343,4 +343,4 @@ class Reboot(ChurnTest):
 
 
 if __name__ == "__main__":
-    suite.main(needs=(*NEEDED, "ping"), daemons=True)
+    suite.main(needs=(*NEEDED, "ping"))

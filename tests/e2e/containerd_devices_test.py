@@ -355,4 +355,4 @@ class Killed(DevicesTest):
 
 
 if __name__ == "__main__":
-    suite.main(needs=(*NEEDED, "ping"), daemons=True)
+    suite.main(needs=(*NEEDED, "ping"))

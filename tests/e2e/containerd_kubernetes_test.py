@@ -307,4 +307,4 @@ class Doctor(KubernetesTest):
 
 
 if __name__ == "__main__":
-    suite.main(needs=NEEDED, daemons=True)
+    suite.main(needs=NEEDED)

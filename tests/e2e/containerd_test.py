@@ -245,4 +245,4 @@ class Routed(PodsTest):
 
 
 if __name__ == "__main__":
-    suite.main(needs=NEEDED, daemons=True)
+    suite.main(needs=NEEDED)

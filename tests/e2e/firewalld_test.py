@@ -246,4 +246,4 @@ class Traffic(FirewallTest):
 
 
 if __name__ == "__main__":
-    suite.main(needs=("dbus-daemon", "dbus-send", "firewalld", "firewall-cmd", "iptables"), daemons=True)
+    suite.main(needs=("dbus-daemon", "dbus-send", "firewalld", "firewall-cmd", "iptables"))

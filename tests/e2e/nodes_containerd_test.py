@@ -114,4 +114,4 @@ class Containerd(suite.NodeTest):
 
 
 if __name__ == "__main__":
-    suite.main(needs=("containerd", "ctr", "runc", "busybox", "bridge"), daemons=True)
+    suite.main(needs=("containerd", "ctr", "runc", "busybox", "bridge"))

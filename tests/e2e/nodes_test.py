@@ -243,4 +243,4 @@ class Clusters(Cluster):
 
 
 if __name__ == "__main__":
-    suite.main(needs=("bridge", "ping"), daemons=True)
+    suite.main(needs=("bridge", "ping"))

@@ -364,4 +364,4 @@ class Podman(suite.NodeTest):
 
 
 if __name__ == "__main__":
-    suite.main(needs=("podman", "runc", "busybox"), daemons=True)
+    suite.main(needs=("podman", "runc", "busybox"))

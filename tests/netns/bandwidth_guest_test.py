@@ -60,7 +60,7 @@ class Fair(GuestTest):
             with one.inside():
                 self.assertEqual(self.waiting("eth0")[0], kind)
             self.check(one, queue=queue, **keys)
-        one.run("ping", "-c1", "-W5", one.gateway)
+        one.run("ping", "-c1", "-w5", one.gateway)
         self.delete(one, **keys)
         self.assert_nothing_left()
 
@@ -111,7 +111,7 @@ class Edt(GuestTest):
         self.assertEqual(qdiscs(one.outside)["root"][0], "tbf")
         self.assertEqual([i["name"] for i in result["interfaces"]], [one.outside, "eth0"])
         self.check(one, **keys)
-        one.run("ping", "-c1", "-W5", one.gateway)
+        one.run("ping", "-c1", "-w5", one.gateway)
         self.add(one, **keys | {"egressRate": 8_000_000})
         self.assert_error(self.call("CHECK", one, **keys), 999, "the program of")
         self.check(one, **keys | {"egressRate": 8_000_000})
@@ -122,7 +122,7 @@ class Edt(GuestTest):
         for _ in range(2):
             self.delete(one, **keys)
         self.assert_nothing_left()
-        one.run("ping", "-c1", "-W5", one.gateway)
+        one.run("ping", "-c1", "-w5", one.gateway)
 
     def test_is_repaired_wherever_it_was_taken_away(self):
         one, keys = self.one, BOTH | EDT

@@ -349,7 +349,7 @@ class Keys(suite.NodeTest):
         run("mount", "-o", "remount,ro,bind", "/proc/sys")
         pod = self.pod()
         for address in addresses(self.add(pod, config(ipMasq=True))):
-            self.assertIn("1 received", run("ping", "-c1", "-W2", address, check=False))
+            self.assertIn("1 received", run("ping", "-c1", "-w5", address, check=False))
 
     def test_without_forwarding_a_read_only_proc_sys_is_named_and_nothing_stays(self):
         run("mount", "--bind", "/proc/sys", "/proc/sys")

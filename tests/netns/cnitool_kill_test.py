@@ -128,7 +128,7 @@ class Killed(suite.NodeTest):
         """The seed is fixed; where the plugins are by then is not. Before 1.1.0 plugins have no GC:
         there it is DEL alone, from what the cache knows."""
         count = max(300 // rows.SWEEP // 10, 1)
-        results = parallel(kills, [(version, seed, count) for seed in range(10)])
+        results = parallel(kills, [(version, seed, count) for seed in range(10)], is_node=True)
         wrong = [text for _, texts in results for text in texts]
         self.assertEqual(wrong, [], "\n".join(wrong[:5]))
         killed = sum(number for number, _ in results)

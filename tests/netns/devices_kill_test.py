@@ -93,9 +93,9 @@ class Killed(suite.NodeTest):
     @suite.cases([(f"{verb} and {way}", (verb, way)) for verb in ("ADD", "DEL") for way in WAYS])
     def at(self, row):
         verb, way = row
-        tried = [point for point in points.signals(parallel(calls, [verb])[0]) if point.what == "SIGKILL"]
+        tried = [point for point in points.signals(parallel(calls, [verb], is_node=True)[0]) if point.what == "SIGKILL"]
         tried = rows.sampled(tried, most=len(tried), step=rows.SWEEP)
-        found = parallel(lambda point: complaint(verb, point, way), tried, 2)
+        found = parallel(lambda point: complaint(verb, point, way), tried, 2, is_node=True)
         print(f"     {len(tried)} points", flush=True)
         self.assertEqual([wrong for _, wrong in found if wrong], [])
         self.assertGreater(sum(killed for killed, _ in found), 0.9 * len(tried) - 2, "the run differs each time")

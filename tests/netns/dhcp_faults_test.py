@@ -91,4 +91,4 @@ class Faults(suite.NodeTest):
 
 
 if __name__ == "__main__":
-    suite.main(needs=("dnsmasq", "strace"), daemons=True)
+    suite.main(needs=("dnsmasq", "strace"))

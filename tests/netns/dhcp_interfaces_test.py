@@ -86,7 +86,7 @@ class Interfaces(Segment):
             for pod, conf, result, address in zip(pods, confs, results, given):
                 self.assertEqual(dhcp.addresses(pod), [address])
                 self.assertEqual(dhcp.routes(pod), {("default", "10.77.0.1", None)})
-                self.assertIn("1 received", pod.run("ping", "-c1", "-W5", "10.77.0.1"))
+                self.assertIn("1 received", pod.run("ping", "-c1", "-w5", "10.77.0.1"))
                 self.assert_ok(dhcp.attach("CHECK", pod, conf | {"prevResult": result}))
             for pod, conf, result in zip(pods, confs, results):
                 self.assert_ok(dhcp.attach("DEL", pod, conf | {"prevResult": result}))
@@ -158,4 +158,4 @@ class Relay(Segment):
 
 
 if __name__ == "__main__":
-    suite.main(needs=("tcpdump", "tshark", "ping", "dnsmasq", "dhcrelay"), daemons=True)
+    suite.main(needs=("tcpdump", "tshark", "ping", "dnsmasq", "dhcrelay"))

@@ -250,4 +250,4 @@ class Kill(suite.NodeTest):
 
 
 if __name__ == "__main__":
-    suite.main(needs=("tcpdump", "tshark", "dhcpd"), daemons=True)
+    suite.main(needs=("tcpdump", "tshark", "dhcpd"))

@@ -126,4 +126,4 @@ class Soak(suite.NodeTest):
 
 
 if __name__ == "__main__":
-    suite.main(needs=("dhcpd",), daemons=True)
+    suite.main(needs=("dhcpd",))

@@ -202,4 +202,4 @@ class Systemd(suite.NodeTest):
 
 
 if __name__ == "__main__":
-    suite.main(needs=("dnsmasq", "setpriv", "strace"), daemons=True)
+    suite.main(needs=("dnsmasq", "setpriv", "strace"))

@@ -51,7 +51,7 @@ class Dummy(suite.NodeTest):
         self.assert_ok(self.call("ADD", config(), pod))
         pod.run("ip", "link", "set", "lo", "up")
         for address in ("192.0.2.53", "2001:db8::53"):
-            self.assertIn(" 0% packet loss", pod.run("ping", "-c1", "-W2", address))
+            self.assertIn(" 0% packet loss", pod.run("ping", "-c1", "-w5", address))
             self.assertNotIn(" 0% packet loss", run("ping", "-c1", "-W1", address, check=False))
 
     @suite.cases([(version, version) for version in VERSIONS])

@@ -45,4 +45,4 @@ class EveryPlugin(suite.NodeTest):
 
 
 if __name__ == "__main__":
-    suite.main(needs=("iptables-restore",), daemons=True)
+    suite.main(needs=("iptables-restore",))

@@ -98,13 +98,13 @@ class Faults(suite.NodeTest):
         tried = share(points_of(judge.calls(subject, verb)))
         if verb in judge.LOOKS:
             batches = [tried[at:at + judge.BATCH] for at in range(0, len(tried), judge.BATCH)]
-            results = parallel(lambda batch: judge.look(subject, verb, batch), batches, 2)
+            results = parallel(lambda batch: judge.look(subject, verb, batch), batches, 2, is_node=True)
             verdicts = [verdict for one in results for verdict in one]
         else:
             verdicts = []
             for at in range(0, len(tried), TOLD):
                 verdicts += parallel(lambda point: judge.disturb(subject, verb, point),
-                                     tried[at:at + TOLD], 2)
+                                     tried[at:at + TOLD], 2, is_node=True)
                 wrong = sum(verdict[2] is not None for verdict in verdicts)
                 print(f"     {len(verdicts)} of {len(tried)}, {wrong} wrong", flush=True)
         columns = [p.what if p.signal else "errors" for p in tried]
@@ -124,7 +124,7 @@ class Faults(suite.NodeTest):
     @suite.cases(of_this_run(SURROUNDED))
     def surroundings(self, row):
         tried = share_of_amounts(surroundings.of(*row))
-        verdicts = parallel(lambda one: surroundings.run(*row, one), tried, 2)
+        verdicts = parallel(lambda one: surroundings.run(*row, one), tried, 2, is_node=True)
         self.tell(*row, [("surroundings", str(one), v) for one, v in zip(tried, verdicts)])
 
 
@@ -138,4 +138,4 @@ def tell_all():
 
 
 if __name__ == "__main__":
-    suite.main(needs=("strace", "iptables-restore", "prlimit"), summary=tell_all, daemons=True)
+    suite.main(needs=("strace", "iptables-restore", "prlimit"), summary=tell_all)

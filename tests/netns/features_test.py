@@ -49,4 +49,4 @@ class Features(suite.NodeTest):
 
 
 if __name__ == "__main__":
-    suite.main(needs=("iptables-restore",), daemons=True)
+    suite.main(needs=("iptables-restore",))

@@ -168,7 +168,7 @@ class Hostile(Stage):
         os.close(foreign)
         self.remove()
         self.assert_same(before, ignore=left_by_design)
-        run("ping", "-c1", "-W5", "10.5.0.2")
+        run("ping", "-c1", "-w5", "10.5.0.2")
         if held is not None:
             os.close(held)
         if kind == "tcx":

@@ -77,9 +77,9 @@ def complaint(verb, point):
 class Killed(suite.NodeTest):
     @suite.cases([(verb, verb) for verb in ("ADD", "DEL")])
     def and_repaired_after(self, verb):
-        tried = [point for point in points.signals(parallel(calls, [verb])[0]) if point.what == "SIGKILL"]
+        tried = [point for point in points.signals(parallel(calls, [verb], is_node=True)[0]) if point.what == "SIGKILL"]
         tried = rows.sampled(tried, most=len(tried), step=rows.SWEEP)
-        found = parallel(lambda point: complaint(verb, point), tried, 2)
+        found = parallel(lambda point: complaint(verb, point), tried, 2, is_node=True)
         print(f"     {len(tried)} points", flush=True)
         self.assertEqual([wrong for _, wrong in found if wrong], [])
         self.assertGreater(sum(killed for killed, _ in found), 0.9 * len(tried) - 2, "the run differs each time")

@@ -152,9 +152,9 @@ class HostDevice(DeviceTest):
             "addr add fd00:1::1/64 dev dev0-end nodad\nlink set dev0-end up\n")
         self.add({"device": "dev0", "ipam": STATIC})
         for address in ("10.1.2.1", "fd00:1::1"):
-            self.one.run("ping", "-c1", "-W5", address)
+            self.one.run("ping", "-c1", "-w5", address)
         for address in ("10.1.2.9", "fd00:1::9"):
-            run("ping", "-c1", "-W5", address)
+            run("ping", "-c1", "-w5", address)
 
     def test_a_link_of_the_pod_with_the_name_of_the_device_stays_as_it_is(self):
         make()

@@ -284,13 +284,13 @@ class AtOnce(suite.NodeTest):
         pod = self.pod()
         self.assert_ok(cni("bridge", "ADD", plain(), netns=pod.path))
         for gateway in ("10.1.0.1", "fd00:1::1"):
-            pod.run("ping", "-c1", "-W5", gateway)
+            pod.run("ping", "-c1", "-w5", gateway)
 
     def test_the_node_reaches_the_pod(self):
         pod = self.pod()
         self.assert_ok(cni("bridge", "ADD", plain(), netns=pod.path))
         for address in ("10.1.0.2", "fd00:1::2"):
-            run("ping", "-c1", "-W5", address)
+            run("ping", "-c1", "-w5", address)
 
     def test_the_pod_reaches_beyond_the_node(self):
         """Masquerading: a machine that knows no route to the pod answers it."""

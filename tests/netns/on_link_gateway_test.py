@@ -47,7 +47,7 @@ class GatewayTest(suite.NodeTest):
 
     def assert_answers(self, pod, *there):
         for address in there:
-            said = (pod.run if pod else run)("ping", "-c1", "-W5", address, check=False)
+            said = (pod.run if pod else run)("ping", "-c1", "-w5", address, check=False)
             self.assertIn("1 received", said, f"{pod and pod.name} asks {address}")
 
     def ways(self, pod, family):

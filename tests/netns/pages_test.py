@@ -246,4 +246,4 @@ class Sources(suite.unittest.TestCase):
 
 
 if __name__ == "__main__":
-    suite.main(needs=("bash", "ping", "python3"), daemons=True)
+    suite.main(needs=("bash", "ping", "python3"))

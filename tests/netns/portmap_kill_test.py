@@ -143,7 +143,7 @@ class Killed(suite.NodeTest):
             self.skipTest(reason)
         count = max(count // rows.SWEEP, 4)
         parts = 2 * (os.cpu_count() or 1)
-        results = parallel(kills, [(row, 1000 + n, -(-count // parts)) for n in range(parts)])
+        results = parallel(kills, [(row, 1000 + n, -(-count // parts)) for n in range(parts)], is_node=True)
         killed = sum(number for number, _ in results)
         wrong = [text for _, texts in results for text in texts]
         print(f"     {killed} were killed before their end", flush=True)

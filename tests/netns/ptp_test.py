@@ -73,7 +73,7 @@ class PtpTest(suite.NodeTest):
         IPv6 address in a worker that needs RTNL, which the removal of other namespaces holds: the first neighbour
         solicitation may be lost, and the next comes after a second. netns.lifecycle runs alone and does not wait."""
         for address in there:
-            words = ("ping", "-c1", "-W5", address)
+            words = ("ping", "-c1", "-w5", address)
             said = pod.run(*words, check=False) if pod else run(*words, check=False)
             self.assertIn("1 received", said, f"{pod and pod.name} asks {address}")
 

@@ -344,7 +344,7 @@ class Sbr(suite.NodeTest):
         # A process that chooses no source reaches the subnet, from the address that has the rule.
         self.assertIn("src 10.52.0.2", pod.run("ip", "route", "get", "10.52.0.1"))
         self.assertIn("src fd00:52::2", pod.run("ip", "-6", "route", "get", "fd00:52::1"))
-        self.assertIn("1 received", pod.run("ping", "-c1", "-W5", "fd00:52::1", check=False))
+        self.assertIn("1 received", pod.run("ping", "-c1", "-w5", "fd00:52::1", check=False))
         for family, subnet in (("-4", "10.52.0.0/24"), ("-6", "fd00:52::/64")):
             pod.run("ip", family, "route", "del", subnet, "dev", "net1")
             self.assertEqual(self.call("CHECK", conf, pod, result).json["msg"],
@@ -377,9 +377,9 @@ class Sbr(suite.NodeTest):
         theirs, own = self.link_local(host), self.link_local("net1", pod)
         for _ in range(2):
             self.assert_ok(self.call("ADD", conf, pod, result))
-            self.assertIn("1 received", pod.run("ping", "-c1", "-W5", f"{theirs}%net1", check=False))
-            self.assertIn("1 received", pod.run("ping", "-c1", "-W5", "-I", "fd00:52::2", f"{theirs}%net1", check=False))
-            self.assertIn("1 received", run("ping", "-c1", "-W5", f"{own}%{host}", check=False))
+            self.assertIn("1 received", pod.run("ping", "-c1", "-w5", f"{theirs}%net1", check=False))
+            self.assertIn("1 received", pod.run("ping", "-c1", "-w5", "-I", "fd00:52::2", f"{theirs}%net1", check=False))
+            self.assertIn("1 received", run("ping", "-c1", "-w5", f"{own}%{host}", check=False))
             self.assertEqual(self.routes_of_link_local(pod), ["101", "main"])
             self.assert_ok(self.call("CHECK", conf, pod, result))
         self.assert_ok(self.call("DEL", conf, pod))
@@ -405,7 +405,7 @@ class Sbr(suite.NodeTest):
         before = self.everything(pod)
         self.assert_ok(self.call("ADD", config(), pod, result))
         self.assertEqual({route[0] for route in self.routes(pod) if route[2] == "net1"}, {"2001:db8:52::/64"})
-        self.assertIn("1 received", pod.run("ping", "-c1", "-W5", "2001:db8:52::1", check=False))
+        self.assertIn("1 received", pod.run("ping", "-c1", "-w5", "2001:db8:52::1", check=False))
         self.assert_ok(self.call("CHECK", config(), pod, result))
         self.assert_ok(self.call("DEL", config(), pod))
         self.assertEqual(self.everything(pod), before)

@@ -64,7 +64,7 @@ class DefaultRoute(TwoInterfaces):
         self.assertEqual((self.defaults(4), self.defaults(6)), ({("eth0", "10.8.0.1")}, {("eth0", "fd00:8::1")}))
         self.assertIn("net1", self.one.run("ip", "route", "show", OTHER["dst"]))
         for address in BEYOND:
-            self.assertIn("1 received", self.one.run("ping", "-c1", "-W5", address, check=False))
+            self.assertIn("1 received", self.one.run("ping", "-c1", "-w5", address, check=False))
         self.assertEqual(self.one.run("cat", "/proc/sys/net/ipv6/conf/net1/accept_ra_defrtr").strip(),
                          "1" if plugin == "ptp" else "0")
         self.assert_ok(self.call("CHECK", prevResult=result))

@@ -130,7 +130,7 @@ class Traffic(Stage):
 
     def assert_reachable(self, guest, mac):
         for address in ("10.1.2.9", "fd00:1::9"):
-            self.one.run("ping", "-c1", "-W3", address)
+            self.one.run("ping", "-c1", "-w5", address)
         for address in ("10.1.2.2", "fd00:1::2"):
             self.assertTrue(guest.ping(address, mac), address)
 
@@ -157,7 +157,7 @@ class Traffic(Stage):
             self.assert_reachable(guest, result["interfaces"][0]["mac"])
             for last in range(32):  # flows that the kernel spreads by their hash
                 self.one.run("ip", "address", "add", f"10.1.2.{100 + last}/24", "dev", "eth0")
-                self.one.run("ping", "-c1", "-W3", "-I", f"10.1.2.{100 + last}", "10.1.2.9")
+                self.one.run("ping", "-c1", "-w5", "-I", f"10.1.2.{100 + last}", "10.1.2.9")
             self.assertTrue(all(guest.heard), f"requests by queue: {guest.heard}")
 
     def test_a_bridge_of_the_pod_reaches_the_guest(self):
@@ -170,7 +170,7 @@ class Traffic(Stage):
         self.assertEqual(self.link()["master"], "br1")
         with Guest([attach(self.one, uid=QEMU_UID)]) as guest:
             for address in ("10.1.2.9", "fd00:1::9"):
-                self.one.run("ping", "-c1", "-W5", address)
+                self.one.run("ping", "-c1", "-w5", address)
             self.assertTrue(guest.ping("10.1.2.1", mac) and guest.ping("fd00:1::1", mac))
 
     def test_DEL_removes_it_from_under_the_program(self):

@@ -142,9 +142,9 @@ class Vlan(suite.NodeTest):
         far.run("ip", "-batch", "-", stdin=f"link add far0 link out0 type vlan proto {protocol} id 100\n"
                 "link set far0 up\naddr add 10.1.2.9/24 dev far0\naddr add fd00:1:2::9/64 dev far0 nodad\n")
         for address in ("10.1.2.9", "fd00:1:2::9"):
-            self.assertIn(" 0% packet loss", pod.run("ping", "-c1", "-W3", address))
+            self.assertIn(" 0% packet loss", pod.run("ping", "-c1", "-w5", address))
         for address in ("10.1.2.3", "fd00:1:2::3"):
-            self.assertIn(" 0% packet loss", far.run("ping", "-c1", "-W3", address))
+            self.assertIn(" 0% packet loss", far.run("ping", "-c1", "-w5", address))
         self.assertIn("100% packet loss", stranger.run("ping", "-c1", "-W1", "10.1.2.9", check=False))
 
     def test_the_MTU_is_the_masters_or_the_configs_and_never_more(self):

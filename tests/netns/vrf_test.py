@@ -108,7 +108,7 @@ class Vrf(VrfTest):
         self.assertEqual(self.states(), [])
 
     def answers(self, pod, vrf, target):
-        return "1 received" in pod.run("ip", "vrf", "exec", vrf, "ping", "-c1", "-W2", target, check=False)
+        return "1 received" in pod.run("ip", "vrf", "exec", vrf, "ping", "-c1", "-w2", target, check=False)
 
     def test_two_networks_with_the_same_addresses_are_apart(self):
         """Two gateways that are called the same and drop what has a foreign source; each is reached by its VRF."""

@@ -25,8 +25,8 @@ def call(method, *arguments):
 
 
 class Firewalld:
-    """Runs until stop(), which the end of a test calls. Of a test the calling program must be the first process
-    of its PID namespace (suite.main(daemons=True))."""
+    """Runs until stop(), which the end of a test calls. Of a test the calling program is the first process
+    of its PID namespace (suite.main())."""
 
     def __init__(self, test=None, backend="nftables", log="/run/firewalld/log", bus="--system"):
         for path in ("/run/dbus", f"{ETC}/zones", log):

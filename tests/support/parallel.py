@@ -4,10 +4,13 @@ import json
 import os
 import traceback
 
+from support.world import own_processes
 
-def parallel(function, items, per_processor=1):
+
+def parallel(function, items, per_processor=1, is_node=False):
     """[function(item) for item in items], in so many processes per processor: more than one for what
-    waits for the kernel. What function returns must be JSON; an exception of it becomes an exception
+    waits for the kernel. is_node: each process plays a node of its own, whose pods are like those of the others.
+    What function returns must be JSON; an exception of it becomes an exception
     here."""
     count = min(per_processor * (os.cpu_count() or 1), max(len(items), 1))
     pipes = []
@@ -15,6 +18,8 @@ def parallel(function, items, per_processor=1):
         end, out = os.pipe()
         if os.fork() == 0:
             os.close(end)
+            if is_node:
+                own_processes()
             with os.fdopen(out, "w", encoding="utf-8") as file:
                 try:
                     for index in range(worker, len(items), count):

@@ -91,8 +91,9 @@ class SegmentTest(suite.NodeTest):
 
     def assert_reaches(self, origin, *targets):
         for target in targets:
-            # A neighbour outside may still be about to learn the address.
-            self.assertIn(" 0% packet loss", origin.run("ping", "-c2", "-i0.2", "-W2", target, check=False),
+            # A neighbour outside may still be about to learn the address; and the kernel makes the local route of an
+            # IPv6 address some time after RTM_NEWADDR, without DAD, too (addrconf_dad_work() of net/ipv6/addrconf.c).
+            self.assertIn(" 1 received", origin.run("ping", "-c1", "-i0.2", "-w5", target, check=False),
                           f"{origin.name} does not reach {target}")
 
     def assert_does_not_reach(self, origin, *targets):

@@ -8,7 +8,7 @@ import unittest
 
 from support import plugin, rows
 from support.snapshot import diff, snapshot
-from support.world import Pod, World, why_impossible
+from support.world import Pod, World, own_processes, why_impossible
 
 SKIPPED = 77  # what ctest and automake take for "skipped"
 
@@ -140,14 +140,6 @@ def _each(suite):
             yield item
 
 
-def _own_processes():
-    """Starts this program again as the first process of a PID namespace: the daemons that a test
-    starts end with it, however it ends."""
-    if os.getpid() != 1:
-        os.execvp("unshare", ["unshare", "--pid", "--fork", "--kill-child", "--mount-proc",
-                              "--propagation", "private", sys.executable, *sys.argv])
-
-
 def _selects(word, name):
     """Whether an argument of main() selects a test."""
     if word.startswith("="):
@@ -155,12 +147,10 @@ def _selects(word, name):
     return (word.removeprefix("!") in name) != word.startswith("!")
 
 
-def main(needs=(), needs_plugins=True, daemons=False, summary=lambda: None, sampled_in_guest=False):
+def main(needs=(), needs_plugins=True, summary=lambda: None, sampled_in_guest=False):
     """Runs the tests of the calling file; arguments are words that a test's name must contain, or with
     a "!" in front must not, or with a "=" be. summary() is called before the closing line. sampled_in_guest: of what a
     virtual machine makes slow sampled() runs a part."""
-    if daemons and os.geteuid() == 0:
-        _own_processes()
     words = [a for a in sys.argv[1:] if not a.startswith("-")]
     reason = why_impossible()
     missing = plugin.have("ip", "nft", "tc", *needs)
@@ -171,6 +161,7 @@ def main(needs=(), needs_plugins=True, daemons=False, summary=lambda: None, samp
     if reason:
         print(f"skip everything: {reason}\n0 passed, 0 failed, 1 skipped", flush=True)
         sys.exit(SKIPPED)
+    own_processes()
     World()  # a test that makes none of its own sees nothing of the machine's /etc/cni, /run and /var/lib, either
     tests = list(_each(unittest.defaultTestLoader.loadTestsFromModule(sys.modules["__main__"])))
     if sampled_in_guest and os.environ.get("PATCHBAY_GUEST"):

@@ -10,6 +10,7 @@ import ctypes
 import fcntl
 import glob
 import os
+import signal
 import socket
 import struct
 import subprocess
@@ -21,6 +22,7 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 CLONE_NEWNS = 0x00020000
 CLONE_NEWUTS = 0x04000000
+CLONE_NEWPID = 0x20000000
 CLONE_NEWNET = 0x40000000
 
 MS_RDONLY = 1
@@ -32,6 +34,8 @@ MS_REC = 16384
 MS_PRIVATE = 1 << 18
 MS_SHARED = 1 << 20
 MNT_DETACH = 2
+
+PR_SET_PDEATHSIG = 1
 
 #: What a test goes on to read, wherever it is: the repository and, if they are not below it, the plugins under test.
 SOURCES = tuple(dict.fromkeys(map(os.path.realpath, (ROOT, OURS))))
@@ -181,6 +185,20 @@ def _make_private():
     os.chroot(path)
 
 
+def own_processes():
+    """Goes on in a child of this process that is the first of a PID namespace: it sees no process of other tests, whose
+    pods have the same addresses, and all that it starts ends with it, as it ends with this process."""
+    World.leave()
+    unshare(CLONE_NEWPID | CLONE_NEWNS)
+    child = os.fork()
+    if child != 0:
+        code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+        os._exit(code if code >= 0 else 128 - code)  # as a shell has it
+    _check(_libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL), "prctl")
+    _make_private()
+    mount("proc", "/proc", "proc")
+
+
 class World:
     """The namespaces in which this process plays a node. A process has one at a time; a new one
     starts from the machine's own namespaces again, so that worlds do not pile up."""
@@ -188,20 +206,11 @@ class World:
     _home = None  # descriptors of the machine's own mount, network and host-name namespaces
 
     def __init__(self):
+        self.leave()
         kinds = (("mnt", CLONE_NEWNS), ("net", CLONE_NEWNET), ("uts", CLONE_NEWUTS))
-        if World._home is None:
-            World._home = [(os.open(f"/proc/self/ns/{name}", os.O_RDONLY | os.O_CLOEXEC), kind)
-                           for name, kind in kinds]
-            World._directory = os.getcwd()
-            World._chroot = os.open("/", os.O_PATH | os.O_CLOEXEC) if _in_plain_chroot() else None
-        else:
-            # A thread that was joined may still be there for a moment, and setns(2) refuses a mount namespace to two.
-            wait_for(lambda: len(os.listdir("/proc/self/task")) == 1)
-            for fd, kind in World._home:
-                setns(fd, kind)
-            if World._chroot is not None:
-                os.fchdir(World._chroot)
-                os.chroot(".")
+        World._home = [(os.open(f"/proc/self/ns/{name}", os.O_RDONLY | os.O_CLOEXEC), kind) for name, kind in kinds]
+        World._directory = os.getcwd()
+        World._chroot = os.open("/", os.O_PATH | os.O_CLOEXEC) if _in_plain_chroot() else None
         unshare(CLONE_NEWNS | CLONE_NEWNET | CLONE_NEWUTS)
         _make_private()
         for path in ("/run", "/var/lib"):
@@ -226,6 +235,24 @@ class World:
         with open("/proc/sys/net/ipv4/ip_forward", "w", encoding="ascii") as file:
             file.write("0")
         set_up("lo")
+
+    @staticmethod
+    def leave():
+        """This process, if it plays a node, is the machine again."""
+        if World._home is None:
+            return
+        # A thread that was joined may still be there for a moment, and setns(2) refuses a mount namespace to two.
+        wait_for(lambda: len(os.listdir("/proc/self/task")) == 1)
+        for fd, kind in World._home:
+            setns(fd, kind)
+            os.close(fd)
+        if World._chroot is not None:
+            os.fchdir(World._chroot)
+            os.chroot(".")
+            os.close(World._chroot)
+        if os.path.isdir(World._directory):
+            os.chdir(World._directory)
+        World._home = None
 
     @staticmethod
     def enter_machine():
