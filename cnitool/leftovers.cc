@@ -39,6 +39,7 @@ void add_leases(const cni::NetworkList& list, const Sightings& seen, Known& know
     for (const Reservation& one : pool.reservations) {
       const cni::AttachmentKey key{list.name, one.container_id, one.ifname};
       if (seen.has_address(key, one.ip)) add(known, one.container_id, cni::Life::kAlive);
+      if (seen.may_have(one.ip)) add(known, one.container_id, cni::Life::kUnseen);
     }
   }
 }

@@ -98,9 +98,10 @@ std::string sign_of(const std::string& mac, const netlink::Ip& ip) {
 // Of an interface that stands on a link of the node.
 std::string sign_of_node(const std::string& tag) { return cni::cat("node ", tag); }
 
-// The attachments of a pod to which no link of the node leads: their tags, and MAC addresses with
-// IP addresses. A pod of another node on the same kernel may have the same tags. One that makes a
-// namespace in its own has no say, because it has no capability for one of this user namespace.
+// The attachments of a pod to which no link of the node leads: their tags, and IP addresses, alone
+// and with MAC addresses. A pod of another node on the same kernel may have the same tags. One that
+// makes a namespace in its own has no say, because it has no capability for one of this user
+// namespace.
 std::set<std::string> signs_in(const NetNs& ns) {
   std::set<std::string> out;
   if (!netlink::is_of_own_users(ns)) return out;
@@ -116,6 +117,7 @@ std::set<std::string> signs_in(const NetNs& ns) {
   }
   for (const netlink::LinkAddress& one : pod.addresses()) {
     out.insert(sign_of(macs[one.link], one.cidr.ip));
+    out.insert(one.cidr.ip.str());
   }
   out.erase("");
   return out;
@@ -229,7 +231,7 @@ Sightings look_at_pods(const std::vector<CachedAttachment>& cached) {
   for (Link& link : node.links_of_kind("veth")) {
     if (has_living_peer(node, link)) out.add(std::move(link));
   }
-  if (!cni::Dir::exists(kNamed) && !netlink::sees_all_processes()) out.hidden = kNamed;
+  if (netlink::may_be_own(kNamed)) out.hidden = kNamed;
   const auto by_cache = cached_owners(cached);
   for (const std::string& path : namespaces()) {
     const bool is_named = path.starts_with(kNamed);

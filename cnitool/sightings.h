@@ -52,6 +52,8 @@ struct Sightings {
   /// container's says nothing of this.
   bool has_tag(const std::string& container, const std::string& tag) const;
   bool has_sign(const std::string& sign) const { return unnamed_.contains(sign); }
+  /// Whether the address is in such a namespace, which may be of another node on the same kernel.
+  bool may_have(const netlink::Ip& ip) const { return has_sign(ip.str()); }
   bool has_address(const cni::AttachmentKey& key, const netlink::Ip& ip) const;
   /// The path of the namespace that the node says is the container's; empty: unknown.
   std::string path_of(const cni::AttachmentKey& key) const;

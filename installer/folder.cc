@@ -95,6 +95,12 @@ std::optional<struct stat> Folder::look(const std::string& name) const {
   return std::nullopt;
 }
 
+std::optional<std::string> Folder::target_outside(const std::string& name) const {
+  auto target = dir_.read_link(name);
+  if (target && target->find('/') == std::string::npos) target.reset();
+  return target;
+}
+
 std::string Folder::labelled(const std::string& name) const {
   if (look(name)) return path_of(name);
   auto others = dir_.names();

@@ -13,8 +13,8 @@ struct Identity {
   enum class Kind {
     kMissing,
     kSame,      ///< this executable, content and mode
-    kPatchbay,  ///< another version of it, or of another mode, or a symbolic link
-    kOther,     ///< another program, or nothing that could be asked
+    kPatchbay,  ///< another version of it, or of another mode, or a symbolic link in the folder
+    kOther,     ///< another program, a symbolic link out of the folder, or nothing to be asked
   };
   Kind kind = Kind::kMissing;
   bool is_link = false;      ///< of kSame: the file has other names, which cp over one changes, too

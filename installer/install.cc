@@ -8,6 +8,7 @@
 #include "installer/new_folder.h"
 #include "installer/options.h"
 #include "libcni/common/error.h"
+#include "libcni/common/printable.h"
 #include "libcni/plugin/invoke.h"
 
 namespace installer {
@@ -20,7 +21,7 @@ constexpr const char* kSuite = "patchbay";
 
 // At once: whoever reads a pipe, as the log of a container, sees it while this process goes on.
 void say(const std::string& line) {
-  std::printf("%s\n", line.c_str());
+  std::printf("%s\n", cni::printable_text(line).c_str());
   std::fflush(stdout);
 }
 

@@ -91,7 +91,7 @@ bool NetNs::may_hide(const std::string& path) noexcept {
   if (path.empty() || ::stat(path.c_str(), &about) == 0) return true;
   if (path.starts_with("/proc/")) return !sees_all_processes();
   const std::string folder = path.substr(0, path.rfind('/'));
-  return ::stat(folder.c_str(), &about) != 0;
+  return ::stat(folder.c_str(), &about) != 0 || may_be_own(folder);
 }
 
 NetNs NetNs::create() {

@@ -23,7 +23,7 @@ class NetNs {
   static std::optional<NetNs> find(const std::string& path);
   /// Whether a path that find() finds nothing at says no more than that: it is a plain file, as
   /// where the mount on it is not propagated to this process's mount namespace, or the folder that
-  /// it should be in does not exist here.
+  /// it should be in does not exist here or may_be_own().
   static bool may_hide(const std::string& path) noexcept;
   /// A new one, with nothing but a loopback link that is down; gone with its last handle and
   /// socket.

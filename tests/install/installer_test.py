@@ -108,6 +108,8 @@ class Installer(suite.NodeTest):
         shutil.copytree(REFERENCE, DIR)
         os.remove(f"{DIR}/portmap")
         os.symlink("/usr/bin/true", f"{DIR}/portmap")
+        shutil.copy(PATCHBAY, "/run/elsewhere")
+        os.symlink("/run/elsewhere", f"{DIR}/tap")
         script("tuning", "exit 1")
         before = {path: text for path, (_, text) in state().items()}
         said = self.installed()
