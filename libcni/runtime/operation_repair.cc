@@ -3,6 +3,7 @@
 
 #include "libcni/common/undo.h"
 #include "libcni/plugin/repair.h"
+#include "libcni/runtime/failures.h"
 #include "libcni/runtime/liveness.h"
 #include "libcni/runtime/operation.h"
 
@@ -38,18 +39,16 @@ class Repairing {
       : caller_(caller), list_(list), target_(target), only_look_(only_look) {}
 
   /// Gives the result of ADD as it is then. What fails is in the report.
+  /// A plugin that fails left the result as it is, and the others make theirs from the addresses,
+  /// which no REPAIR changes: the pod lacks no more than it must. Without the interface the
+  /// addresses are another pod's by and by, and nothing is made for them.
   json run(json result, Report& report) {
-    try {
-      for (const PluginConf& plugin : list_.plugins) {
-        if (caller_.has_verb(plugin, Command::kRepair)) {
-          repair(plugin, result, report);
-        } else {
-          check_foreign(plugin, result, report);
-        }
-      }
-    } catch (const Error& e) {
-      report.error = e;
+    Failures each;
+    for (const PluginConf& plugin : list_.plugins) {
+      const bool is_whole = each([&] { repair_or_check(plugin, result, report); });
+      if (!is_whole && liveness_of(target_.netns, target_.ifname) != Liveness::kAlive) break;
     }
+    report.error = each.error();
     return result;
   }
 
@@ -72,6 +71,14 @@ class Repairing {
  private:
   Call call_of(Command command, const json& result) const {
     return {.command = command, .target = &target_, .prev_result = result, .only_look = only_look_};
+  }
+
+  void repair_or_check(const PluginConf& plugin, json& result, Report& report) {
+    if (caller_.has_verb(plugin, Command::kRepair)) {
+      repair(plugin, result, report);
+    } else {
+      check_foreign(plugin, result, report);
+    }
   }
 
   void repair(const PluginConf& plugin, json& result, Report& report) {
@@ -133,18 +140,18 @@ std::optional<Report> Operation::repair(const CachedAttachment& cached, bool onl
 std::optional<Report> Operation::restore(const Runtime::Shown& shown, bool only_look) const {
   const json result = to_json(shown.result, kNewest);
   Report report;
-  try {
-    for (const PluginConf& plugin : list_.plugins) {
-      if (!caller_.has_verb(plugin, Command::kRepair)) continue;
+  Failures each;
+  for (const PluginConf& plugin : list_.plugins) {
+    each([&] {
+      if (!caller_.has_verb(plugin, Command::kRepair)) return;
       const auto done = caller_.repair(plugin, {.command = Command::kRepair,
                                                 .target = &shown.target,
                                                 .prev_result = result,
                                                 .only_look = only_look});
       for (const std::string& what : done.found) report.found.push_back({plugin.type, what});
-    }
-  } catch (const Error& e) {
-    report.error = e;
+    });
   }
+  report.error = each.error();
   // Another runtime's DEL may have released them before they were written again.
   if (only_look || report.found.empty() || shown.lives()) return report;
   del(shown.target, std::nullopt);
@@ -155,19 +162,22 @@ Runtime::RepairReport Operation::reclaim(const CachedAttachment& cached, bool on
   const Target target = target_of(cached);
   const Call call{.command = Command::kReclaim, .target = &target, .only_look = only_look};
   Report report;
-  try {
-    for (const PluginConf& plugin : list_.plugins) {
-      if (!is_asked_for(caller_, plugin, call.command)) continue;
+  Failures each;
+  for (const PluginConf& plugin : list_.plugins) {
+    each([&] {
+      if (!is_asked_for(caller_, plugin, call.command)) return;
       for (const std::string& what : caller_.found_by(plugin, call)) {
         report.found.push_back({plugin.type, what});
       }
-    }
-  } catch (const Error& e) {
-    report.error = e;
+    });
   }
+  report.error = each.error();
   return report;
 }
 
+// Stops at a plugin that fails, other than repair(): nothing is lacking, in either form, and a pod
+// with as few of the new ones as possible is the nearest to what it was. What fails for one plugin,
+// as a kernel without nf_tables, would leave the others' rules in two places.
 std::optional<Report> Operation::migrate(const CachedAttachment& cached, Form form,
                                          bool only_look) const {
   const Target target = target_of(cached);

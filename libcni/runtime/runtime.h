@@ -103,7 +103,7 @@ class Runtime {
   };
   /// Makes again what ADD made on the node and others removed, with what the cache has of that ADD:
   /// REPAIR of the plugins that have it, in order, CHECK of the others and at the end of all. No
-  /// plugin gets an ADD. Stops at a plugin that fails, on whose work the next ones stand.
+  /// plugin gets an ADD. Goes on after a plugin that fails while the pod has the interface.
   /// only_look: nothing is changed. Nothing where the cache has no finished ADD (any more). Where
   /// the pod has no such interface, that is the error, and reclaim() the rest.
   std::optional<RepairReport> repair(const NetworkList& list, const Attachment& whose,

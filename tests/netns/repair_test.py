@@ -5,6 +5,7 @@ import json
 import os
 import pathlib
 import random
+import shutil
 import signal
 import socket
 import sys
@@ -373,6 +374,30 @@ class Unrepairable(RepairTest):
         self.assertIn("doesn't match container Mac", done.stdout)
         self.assertIn("restart the pod", done.stdout)
         self.assertNotIn("master", run("ip", "link", "show", "somebodys"))
+
+    def test_plugins_after_one_that_fails_are_repaired(self):
+        """portmap cannot write its state file, as where /run is full, and bandwidth is missing."""
+        conf, one = network("net", "cni0", 2, "nftables"), self.pod()
+        conf["plugins"].insert(2, {"type": "firewall", "backend": "nftables"})
+        use(conf)
+        ports = [{"hostPort": 8080, "containerPort": 80, "protocol": "tcp"}]
+        self.assert_ok(cnitool("add", "net", one.path, CAP_ARGS={"portMappings": ports, "bandwidth": LIMITS}))
+        damage.flush_rules()
+        shutil.rmtree("/run/cni/portmap")
+        pathlib.Path("/run/cni/portmap").touch()
+        os.mkdir("/run/bin")
+        for name in ("bridge", "host-local", "portmap", "firewall"):
+            os.symlink(os.path.join(OURS, name), f"/run/bin/{name}")
+        done = cnitool("repair", "--json", CNI_PATH="/run/bin")
+        self.assertEqual(done.status, 1, str(done))
+        said, = done.json["attachments"]
+        self.assertEqual(said["outcome"], "failed")
+        self.assertLessEqual({"bridge", "firewall"}, {found["plugin"] for found in said["found"]})
+        for name in ("portmap", "bandwidth"):
+            self.assertIn(f'plugin type="{name}" failed', said["error"]["msg"])
+        os.unlink("/run/cni/portmap")
+        self.assertEqual({found["plugin"] for found in self.assert_ok(cnitool("repair", "--json"))["attachments"][0]["found"]},
+                         {"portmap"})
 
     def test_a_link_in_the_place_of_the_bridge_is_named_and_stays(self):
         self.prepare()
