@@ -323,6 +323,10 @@ void Dir::replace_link(const std::string& name, const std::string& target,
   }
 }
 
+void Dir::rename(const std::string& name, const std::string& to) const {
+  if (::renameat(fd_.get(), name.c_str(), fd_.get(), to.c_str()) != 0) fail("rename", name, errno);
+}
+
 bool Dir::remove_dir(const std::string& name) const {
   if (::unlinkat(fd_.get(), name.c_str(), AT_REMOVEDIR) == 0) return true;
   if (errno == ENOENT || errno == ENOTEMPTY || errno == EEXIST) return false;

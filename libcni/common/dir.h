@@ -87,6 +87,8 @@ class Dir {
   /// Makes or replaces a symbolic link, at once, by way of the name aside.
   void replace_link(const std::string& name, const std::string& target,
                     const std::string& aside) const;
+  /// Gives a name in it another, which nothing has or an empty directory.
+  void rename(const std::string& name, const std::string& to) const;
   /// Removes a directory if it is empty; false where it is not there or not empty.
   bool remove_dir(const std::string& name) const;
 

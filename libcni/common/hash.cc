@@ -137,4 +137,12 @@ std::string OwnerTag::network_in(std::string_view text) {
   return text.starts_with(OwnerTag(out, "", "").network_hash + '-') ? out : std::string();
 }
 
+std::string OwnerTag::ifname_in(std::string_view text) {
+  constexpr std::string_view kBefore = ", if: ";
+  const auto begin = text.find(kBefore), end = text.find(", id: ");
+  if (begin == text.npos || end == text.npos || end < begin) return {};
+  const auto start = begin + kBefore.size();
+  return std::string(text.substr(start, end - start));
+}
+
 }  // namespace cni

@@ -32,6 +32,9 @@ struct OwnerTag {
   static std::string prefix_in(std::string_view text);
   /// The network that a whole comment names; empty where it was cut off or is another's text.
   static std::string network_in(std::string_view text);
+  /// The interface in such a text, of which the ID alone may be cut off; not compared with the
+  /// hash.
+  static std::string ifname_in(std::string_view text);
 };
 
 }  // namespace cni

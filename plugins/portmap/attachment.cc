@@ -85,7 +85,6 @@ namespace {
 using cni::cat;
 using cni::Dir;
 
-constexpr const char* kClaims = "claims";
 constexpr const char* kAside = ".new";
 
 std::string file_name(const Key& key) {
@@ -269,6 +268,15 @@ std::vector<std::string> StateDir::all() const {
     if (is_hash) out.push_back(std::move(name));
   }
   return out;
+}
+
+void StateDir::make_claims(const std::vector<std::pair<Key, Owner>>& all) const {
+  constexpr const char* kNewClaims = "claims.new";
+  const Dir claims = dir_.make_sub(kNewClaims);
+  for (const std::string& name : claims.names())
+    claims.remove(name);  // of a process that was killed
+  for (const auto& [key, owner] : all) claims.make_link(file_name(key), owner.tag());
+  dir_.rename(kNewClaims, kClaims);
 }
 
 std::string StateDir::claimant(const Key& key) const {

@@ -4,6 +4,7 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "libcni/common/dir.h"
@@ -97,6 +98,10 @@ class StateDir {
   AddressIndex addresses() const { return AddressIndex(dir_); }
 
   /// Claims of the iptables backend: symbolic links from keys to tags in the directory "claims".
+  /// Without it they were lost, or no ADD of this boot has looked for them yet.
+  bool has_claims() const { return dir_.has(kClaims); }
+  /// Makes the directory, with all of these at once.
+  void make_claims(const std::vector<std::pair<Key, Owner>>& all) const;
   /// The tag of the port owner; empty without one.
   std::string claimant(const Key& key) const;
   void claim(const Key& key, const Owner& owner) const;
@@ -106,6 +111,7 @@ class StateDir {
   void release_if(const std::function<bool(const std::string& tag)>& is_stale) const;
 
  private:
+  static constexpr const char* kClaims = "claims";
   explicit StateDir(cni::Dir dir) : dir_(std::move(dir)) {}
   cni::Dir dir_;
 };

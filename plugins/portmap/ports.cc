@@ -222,8 +222,9 @@ void require_state_file(nf::NfSocket* socket, const Attachment& attachment) {
   if (state && state->find(attachment.owner)) return;
   const Owners all = nft::kBackend.owners({socket, nullptr}, attachment);
   const std::string own = attachment.owner.tag();
-  if (std::none_of(all.begin(), all.end(), [&](const auto& one) { return one.second == own; }))
-    return;
+  const bool is_nft =
+      std::any_of(all.begin(), all.end(), [&](const auto& one) { return one.second == own; });
+  if (!is_nft && !iptables::has_own_chain(socket, attachment.owner)) return;
   throw cni::Error(cni::Code::kInternal, cat("check port mappings: its state file in '",
                                              StateDir::kPath, "' was removed"));
 }

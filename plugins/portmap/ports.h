@@ -20,7 +20,8 @@ void map_ports(netlink::nf::NfSocket* socket, const Attachment& attachment, OnCo
 /// CHECK, also of rules without a state file: the reference plugin added them, or the file was
 /// lost. \throws cni::Error, which names the first difference from what ADD adds.
 void check_ports(netlink::nf::NfSocket* socket, const Conf& conf, const Attachment& attachment);
-/// \throws cni::Error where nftables has ports of the owner that no state file names.
+/// \throws cni::Error where a backend has ports of the owner that no state file names. Those of the
+/// reference plugin need none.
 void require_state_file(netlink::nf::NfSocket* socket, const Attachment& attachment);
 /// The backend that the owner has, unless it precedes Services; nullopt: to be detected.
 std::optional<BackendName> backend_to_repair(netlink::nf::NfSocket* socket, const Conf& conf,

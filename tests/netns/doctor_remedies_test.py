@@ -239,13 +239,31 @@ class Remedies(DoctorTest):
                 self.assertNotEqual(reached.returncode, 0)
                 run("iptables", "-D", "FORWARD", *rule.split())
 
-    def test_the_state_files_of_hostPorts_were_removed(self):
+    def state_files_of_hostPorts_were_removed(self):
         """Until they are written again no other pod takes the ports."""
         shutil.rmtree("/run/cni/portmap")
-        ports = {"portMappings": [{"hostPort": 8080, "containerPort": 80, "protocol": "tcp"}]}
-        refused = cnitool("add", "net", Pod("late").path, CNI_PATH=BIN, CAP_ARGS=ports)
-        self.assertIn("in use by a pod whose state file '/run/cni/portmap/", refused.stderr)
+
+        def added(pod, port):
+            ports = {"portMappings": [{"hostPort": port, "containerPort": 80, "protocol": "tcp"}]}
+            return cnitool("add", "net", pod.path, CNI_PATH=BIN, CAP_ARGS=ports)
+
+        late = Pod("late")
+        self.assertIn("in use by a pod whose state file '/run/cni/portmap/", added(late, 8080).stderr)
         self.cured(self.assert_finds("error", "pods", "its state file in '/run/cni/portmap' was removed"))
+        self.assertIn("in use by container", added(late, 8081).stderr)
+        shutil.rmtree("/run/cni/portmap")
+        self.pods[0].remove()
+        self.assert_ok(added(late, 8080))
+        self.assertIn("in use by a pod whose state file", added(Pod("later"), 8081).stderr)
+
+    def test_the_state_files_of_hostPorts_were_removed(self):
+        self.state_files_of_hostPorts_were_removed()
+
+    def test_the_state_files_of_hostPorts_in_iptables_were_removed(self):
+        use(chain(BRIDGE, PORTMAP | {"backend": "iptables"}))
+        for n, pod in enumerate(self.pods):
+            self.again(pod, 8080 + n)
+        self.state_files_of_hostPorts_were_removed()
 
     def test_names_of_namespaces_that_were_unmounted(self):
         """The pods live. A process in each has its namespace, which gets its name back."""

@@ -503,7 +503,7 @@ class Leftovers(DoctorTest):
         what = "hostPort" if lost is None else "bridge: masquerading"
         self.cured(self.assert_finds("warning", "leftovers", "network 'net'", what))
         self.assertNotIn("net: net", run("nft", "list", "ruleset"))
-        self.assertEqual(set(os.listdir("/run/cni/portmap") if lost is None else ()) - {"lock"}, set())
+        self.assertEqual(set(os.listdir("/run/cni/portmap") if lost is None else ()) - {"lock", "claims"}, set())
 
     def test_pods_of_a_removed_network_are_no_leftovers(self):
         self.replaced()

@@ -10,6 +10,7 @@
 #include "plugins/common/firewall/iptables_restore.h"
 #include "plugins/names/chains.h"
 #include "plugins/portmap/conflict.h"
+#include "plugins/portmap/iptables/lost_claims.h"
 
 namespace portmap::iptables {
 
@@ -230,6 +231,7 @@ Attachment merged(const Attachment& one, const ContainerState& all) {
 Owners claimants(const Context& context, const Attachment& wanted) {
   Owners out;
   if (context.state == nullptr) return out;
+  if (!context.state->has_claims()) restore_claims(context.socket, *context.state);
   for (const Claim& claim : wanted.claims) {
     std::string tag = context.state->claimant(claim.key);
     if (!tag.empty()) out[claim.key] = std::move(tag);

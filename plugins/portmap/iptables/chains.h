@@ -45,6 +45,8 @@ void check(netlink::nf::NfSocket* socket, const Attachment& attachment,
 std::optional<plugins::XtablesVariant> variant_with(netlink::nf::NfSocket* socket, Family family,
                                                     const Owner& owner);
 bool has_chain(netlink::nf::NfSocket* socket, const Owner& owner);
+/// Whether it is one that add() made, not the reference plugin.
+bool has_own_chain(netlink::nf::NfSocket* socket, const Owner& owner);
 netlink::nf::ChainId id_of(Family family, const RuleText& rule);
 
 }  // namespace portmap::iptables

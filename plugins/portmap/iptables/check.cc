@@ -112,6 +112,15 @@ std::optional<std::string> missing(nf::NfSocket* socket, const Attachment& attac
   return std::nullopt;
 }
 
+bool has_own_chain(nf::NfSocket* socket, const Owner& owner) {
+  return std::ranges::any_of(netlink::kFamilies, [&](Family family) {
+    const auto variant = variant_with(socket, family, owner);
+    if (!variant) return false;
+    Tables tables(socket, *variant);
+    return has_exceptions(tables, family, owner);
+  });
+}
+
 void check(nf::NfSocket* socket, const Attachment& attachment,
            const std::vector<Mapping>* unrecorded) {
   const auto why = missing(socket, attachment, unrecorded);

@@ -162,6 +162,16 @@ std::string container_in(const std::string& comment, const std::string& network)
   return plugins::xt::id_in(comment, comment_start(network));
 }
 
+Owner owner_in(const std::string& comment) {
+  const std::string start = comment_start("");
+  const std::size_t before = start.find('"') + 1;  // of the name, in which no quotation mark can be
+  const std::size_t end = comment.find('"', std::min(before, comment.size()));
+  if (end == std::string::npos) return {};
+  Owner out{comment.substr(before, end - before), {}, {}};
+  out.container_id = container_in(comment, out.network);
+  return out.container_id.empty() ? Owner{} : out;
+}
+
 std::string RuleText::str() const { return cat("-A ", chain, " ", text); }
 
 bool leads_to(const cni::Words& rule, std::string_view chain) {

@@ -27,6 +27,8 @@ std::string chain_of(const Owner& owner);
 std::string obsolete_chain_of(const Owner& owner);
 /// `dnat name: "net1" id: "c1"`, truncated as by the reference plugin and iptables.
 std::string comment_of(const Owner& owner);
+/// The network and the container in such a comment, without an interface; empty for other text.
+Owner owner_in(const std::string& comment);
 /// The container ID in such a comment; empty if it is of another network or was truncated.
 std::string container_in(const std::string& comment, const std::string& network);
 
