@@ -95,6 +95,7 @@ void del(const cni::Request& request) {
 void check(const cni::Request& request) {
   const Conf conf = parse(request);
   const auto addresses = addresses_of(request, require_prev_result(request), conf);
+  plugins::require_readable_state<State>(request);
   Namespaces sides(request, cni::enter_netns(request));
   check_routing(sides, addresses, conf);
 }

@@ -48,6 +48,9 @@ void del(const cni::Request& request) {
 void check(const cni::Request& request) {
   const Conf conf = Conf::parse(request);
   require_prev_result(request);
+  if (const auto states = StateDir::find(conf.data_dir)) {
+    read_state(*states, plugins::state_owner(request));  // or DEL fails
+  }
   Pod pod(request);
   check_sysctls(pod, conf);
   check_link(pod, conf);

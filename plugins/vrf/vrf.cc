@@ -98,6 +98,7 @@ void del(const cni::Request& request) {
 void check(const cni::Request& request) {
   const Conf conf = parse(request);
   const cni::Result result = require_prev_result(request);
+  plugins::require_readable_state<State>(request);
   Namespaces sides(request, cni::enter_netns(request));
   check_membership(sides, conf);
   check_routing(sides, conf, result);

@@ -30,6 +30,12 @@ void undo_state(const cni::Request& request, const StateDir<State>& states, cons
   states.remove(state.owner);
 }
 
+/// For CHECK: DEL would fail. \throws as StateDir::read().
+template <class State>
+void require_readable_state(const cni::Request& request) {
+  if (const auto states = StateDir<State>::find()) states->read(state_owner(request));
+}
+
 /// DEL by the state. Without one, as for an attachment of the reference plugin,
 /// `undo_reference(sides, link, has_states)` is called if the interface is that of prevResult.
 template <class State, class Undo, class UndoReference>

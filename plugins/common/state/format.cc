@@ -1,9 +1,8 @@
 #include "plugins/common/state/format.h"
 
-#include <algorithm>
-
 #include "libcni/common/error.h"
 #include "libcni/config/json.h"
+#include "plugins/names/state_format.h"
 
 namespace plugins {
 
@@ -11,13 +10,13 @@ namespace {
 
 using nlohmann::json;
 
-void refuse_later(const json& state) {
-  if (!state.is_object()) return;
-  const auto format = state.find("format");
-  if (format == state.end() || !format->is_number_integer() || *format <= kStateFormat) return;
-  throw cni::Error(cni::Code::kInternal, cni::cat("a newer version of patchbay wrote it (format ",
-                                                  format->dump(), ", this version reads ",
-                                                  kStateFormat, "): install that version again"));
+void refuse_later(const json& document) {
+  const std::string format = names::later_format(document);
+  if (format.empty()) return;
+  throw cni::Error(
+      cni::Code::kInternal,
+      cni::cat("a newer version of patchbay wrote it (format ", format, ", this version reads ",
+               names::kStateFormat, "): install that version again"));
 }
 
 }  // namespace
@@ -30,7 +29,6 @@ std::optional<json> document_in(const std::string& text) {
     return out;
   }
   refuse_later(*out);
-  if (out->is_array()) std::ranges::for_each(*out, refuse_later);
   return out;
 }
 
