@@ -37,6 +37,8 @@ constexpr Check kChecks[] = {
      kNetworks, [](const Node& node) { return !node.runtimes.empty(); }},
     {"releases", Part::kPlugins, "the plugins are of one release", check_releases},
     {"status", Part::kPlugins, "STATUS of all plugins succeeds", check_status, kNetworks | kStatus},
+    {"state files", Part::kAttachments, "every state file is of this release or an earlier one",
+     check_state_files, kCache | kPods, [](const Node& node) { return !node.later_files.empty(); }},
     {"attachments", Part::kAttachments, "every attachment has its pod", check_dead, kCache,
      has_attachments},
     {"namespaces", Part::kAttachments, "every pod that lives is at the path of its namespace",

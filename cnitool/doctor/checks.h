@@ -75,6 +75,8 @@ Findings check_bridge_netfilter(const Node& node);
 Findings check_conntrack(const Node& node);
 // check_attachments.cc
 Findings check_dead(const Node& node);
+// check_state_files.cc
+Findings check_state_files(const Node& node);
 // check_namespaces.cc
 Findings check_namespaces(const Node& node);
 // check_pods.cc

@@ -177,6 +177,7 @@ void look_at_plugins(Node& node, cni::RuntimeOptions options, Steps& steps) {
   }
   read(node, Source::kPods, [&] { look_by_plugins(node, options, steps); });
   node.which.without.clear();
+  read(node, Source::kPods, [&] { node.later_files = later_files(node); });
   read(node, Source::kPods, [&] { node.taken_ports = taken_ports(node); });
   read(node, Source::kLeftovers, [&] { node.leftovers = all_leftovers(node, options); });
 }

@@ -87,6 +87,7 @@ struct Node {
   std::vector<Unlisted> unlisted;               ///< others that the node shows
   std::vector<Repaired> looks, unlisted_looks;  ///< by their plugins; at the leases of unlisted
   std::vector<cni::Cache::Broken> broken;       ///< in the cache
+  std::vector<LaterFile> later_files;
 
   std::vector<netlink::Link> links;
   std::vector<netlink::LinkRoute> routes;    ///< of both families

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "libcni/common/file_users.h"
+#include "libcni/runtime/cache.h"
 
 namespace tool::doctor {
 
@@ -20,6 +21,13 @@ struct FileSystem {
   bool in_memory = false, read_only = false;
   double free_bytes = 1, free_files = 1;  ///< parts of the whole
   bool operator==(const FileSystem&) const = default;
+};
+
+/// A state file that a later release wrote, which no verb of this one reads.
+struct LaterFile {
+  std::string path;
+  std::vector<cni::AttachmentKey> owners;
+  bool is_dead = false;  ///< all of their pods are
 };
 
 /// A lock that has not been free for kHungSeconds: a call has one for milliseconds.

@@ -4,6 +4,7 @@ pods their network back, or says that a pod has to be restarted, and harms no ot
 
 import json
 import os
+import pathlib
 import shutil
 import subprocess
 import sys
@@ -238,6 +239,20 @@ class Remedies(DoctorTest):
                                          stdout=subprocess.DEVNULL, check=False)
                 self.assertNotEqual(reached.returncode, 0)
                 run("iptables", "-D", "FORWARD", *rule.split())
+
+    def test_a_state_file_of_a_later_release(self):
+        folder = pathlib.Path("/run/cni/portmap")
+        path, = (str(one) for one in folder.iterdir() if one.is_file() and not one.is_symlink()
+                 and container_of(self.pods[0].path) in one.read_text("utf-8"))
+        with open(path, encoding="utf-8") as file:
+            later = [one | {"format": 99} for one in json.load(file)]
+        write(path, json.dumps(later))
+        self.assertEqual(self.assert_finds("error", "pods", path), "install the version of patchbay that wrote it")
+        self.pods[0].remove()
+        remedy = self.assert_finds("warning", "state files", path)
+        self.assertEqual(remedy, f"rm {path}; cnitool gc net --keep-alive")
+        self.cured(remedy)
+        self.add(Pod("late"), 8080)
 
     def state_files_of_hostPorts_were_removed(self):
         """Until they are written again no other pod takes the ports."""
