@@ -43,12 +43,19 @@ bool is_said(const Node& node, const Repaired& one) {
          (one.report.error && is_of_disk(node, text_of(*one.report.error)));
 }
 
+// What check_rules() has: the route is there.
+bool is_of_rule(const Node& node, const Repaired& one, const std::string& what) {
+  return what.find("no route ") != what.npos &&
+         find_by(node.ruled_away, &RuledAway::key, one.key) != nullptr;
+}
+
 Groups groups_of(const Node& node) {
   Groups out;
   for (const Repaired& one : node.looks) {
     const std::string& network = one.key.network;
     if (is_said(node, one)) continue;
     for (const auto& [plugin, what] : one.report.found) {
+      if (is_of_rule(node, one, what)) continue;
       const Kind kind = is_of_other_version(what) ? Kind::kOtherVersion : Kind::kRepairable;
       out[{network, kind, plugin}].add(cat(plugin, ": ", what), one);
     }
@@ -56,7 +63,8 @@ Groups groups_of(const Node& node) {
       out[{network, Kind::kForeign, foreign.plugin}].add(foreign_text(foreign), one);
     }
     const auto& error = one.report.error;
-    if (error && is_lost(node, one.key)) continue;                 // said of leases
+    if (error && is_lost(node, one.key)) continue;  // said of leases
+    if (error && is_of_rule(node, one, text_of(*error))) continue;
     if (error && error->code() != cni::Code::kUnknownContainer) {  // said of attachments
       out[{network, kind_of(*error), ""}].add(text_of(*error), one);
     }
@@ -85,7 +93,7 @@ Finding finding_of(const Node& node, Kind kind, const Keys& pods) {
   }
   if (kind == Kind::kRepairable) {
     return {Level::kError, "", "another program removed or changed what ADD created on the node",
-            cat("cnitool repair ",
+            cat(before_repair(node, pods), "cnitool repair ",
                 pods.size() == 1 ? option_for(node, *pods.front()) : pods.front()->network)};
   }
   return {Level::kError, "",

@@ -4,6 +4,7 @@
 
 #include "cnitool/doctor/checks.h"
 #include "cnitool/doctor/facts.h"
+#include "cnitool/doctor/routes.h"
 #include "cnitool/output.h"
 
 // Subnets of networks that are elsewhere, too: in another network, or behind a route of the node.
@@ -33,13 +34,6 @@ bool is_of_network(const Node& node, const netlink::Link& link) {
   });
 }
 
-/// A route that is not the network's, with all of its next hops.
-struct Foreign {
-  std::vector<const LinkRoute*> hops;
-  std::size_t place = 0;  ///< in the kernel's order, in which the first of two equal ones counts
-  const LinkRoute& route() const { return *hops.front(); }
-};
-
 // Names of /etc/iproute2/rt_protos, by which `ip route` shows and takes them.
 std::string protocol_text(std::uint8_t protocol) {
   static const std::map<std::uint8_t, const char*> kNames{
@@ -57,7 +51,7 @@ std::string hop_text(const Node& node, const LinkRoute& hop) {
 }
 
 // "10.22.0.0/25 via 192.0.2.1 dev eth0 proto static metric 100", as `ip route` shows and takes it.
-std::string text_of(const Node& node, const Foreign& foreign) {
+std::string route_text(const Node& node, const Foreign& foreign) {
   const LinkRoute& route = foreign.route();
   const std::string refusal = netlink::refusal_of(route);
   std::string out = cat(refusal, refusal.empty() ? "" : " ", route.dst.str());
@@ -68,6 +62,8 @@ std::string text_of(const Node& node, const Foreign& foreign) {
   for (const LinkRoute* hop : foreign.hops) out += cat(" nexthop", hop_text(node, *hop));
   return out;
 }
+
+}  // namespace
 
 std::vector<Foreign> foreign_routes(const Node& node, const std::set<int>& own) {
   std::vector<Foreign> out;
@@ -87,6 +83,13 @@ std::vector<Foreign> foreign_routes(const Node& node, const std::set<int>& own) 
   }
   return out;
 }
+
+std::string removal_of(const Node& node, const Foreign& foreign) {
+  const bool is_v4 = foreign.route().dst.ip.is_v4();
+  return cat(is_v4 ? "ip route del " : "ip -6 route del ", route_text(node, foreign));
+}
+
+namespace {
 
 // Whether the network has a route of its own to the same addresses, which the kernel prefers.
 bool loses(const Node& node, const Foreign& foreign, const std::set<int>& own) {
@@ -136,7 +139,7 @@ std::string remedy_for(const Node& node, const Subnet& subnet, const Foreign& fo
   if (link != nullptr && is_left(node, *link)) return cat("ip link del ", link->name);
   const bool is_of_pods = link != nullptr && !route.gateway && is_of_network(node, *link);
   if (is_connected(route) || is_of_pods) return other_subnet(node, subnet);
-  return cat(route.dst.ip.is_v4() ? "ip route del " : "ip -6 route del ", text_of(node, foreign));
+  return removal_of(node, foreign);
 }
 
 void check_route(const Node& node, const Subnet& subnet, const Foreign& foreign, Findings& out) {
@@ -152,7 +155,7 @@ void check_route(const Node& node, const Subnet& subnet, const Foreign& foreign,
   if (wider && !netlink::refusal_of(route).empty()) return;  // for what nobody has
   out.push_back({takes ? Level::kError : Level::kWarning,
                  cat("subnet ", cidr.str(), " of network '", subnet.network,
-                     "' overlaps the node's route ", text_of(node, foreign)),
+                     "' overlaps the node's route ", route_text(node, foreign)),
                  takes   ? why_of(node, foreign)
                  : wider ? "pods and node cannot reach hosts with these addresses on that route"
                          : "the node has two routes to the addresses, and uses the first one",

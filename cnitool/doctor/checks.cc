@@ -72,6 +72,8 @@ constexpr Check kChecks[] = {
      [](const Node& node) { return node.pools.size() > 1; }},
     {"routes", Part::kAddresses, "no other route covers a subnet of a network", check_routes,
      kPools | kRoutes},
+    {"rules", Part::kAddresses, "no rule keeps the node from its routes to pods", check_rules,
+     kCache | kRoutes, [](const Node& node) { return !node.ruled_away.empty(); }},
     {"bridge addresses", Part::kAddresses, "bridges have the gateways of their networks",
      check_bridge_addresses, kPools | kRoutes, has_bridges},
     {"forwarding", Part::kNode, "the links of pods and uplinks forward packets",

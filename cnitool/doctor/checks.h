@@ -92,6 +92,8 @@ Findings check_held(const Node& node);
 // check_routes.cc
 Findings check_subnets(const Node& node);
 Findings check_routes(const Node& node);
+// check_rules.cc
+Findings check_rules(const Node& node);
 // check_bridge_addresses.cc
 Findings check_bridge_addresses(const Node& node);
 // check_leases.cc

@@ -84,10 +84,24 @@ std::vector<Subnet> subnets(const Node& node) {
 
 bool overlap(const Cidr& a, const Cidr& b) { return a.contains(b.ip) || b.contains(a.ip); }
 
+const netlink::Link* renamed_bridge(const Node& node, const BridgeNetwork& network) {
+  if (network.bridge.empty() || node.link(network.bridge) != nullptr) return nullptr;
+  for (const AttachmentState& one : node.attachments) {
+    if (!one.is_alive() || one.key.network != network.list->name) continue;
+    for (const netlink::Link& link : node.links) {
+      if (link.master == 0 || !link.alias.starts_with(tag_of(one.key))) continue;
+      const netlink::Link* const master = node.link(link.master);
+      if (master != nullptr && master->kind == "bridge") return master;
+    }
+  }
+  return nullptr;
+}
+
 std::set<int> own_links(const Node& node, const std::string& network) {
   std::set<int> out;
   for (const BridgeNetwork& one : bridge_networks(node)) {
     if (one.list->name != network) continue;
+    if (const netlink::Link* const link = renamed_bridge(node, one)) out.insert(link->index);
     for (const std::string& name : {one.bridge, cat(one.bridge, ".", one.vlan)}) {
       if (const netlink::Link* const link = node.link(name)) out.insert(link->index);
     }

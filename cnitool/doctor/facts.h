@@ -46,6 +46,9 @@ bool overlap(const netlink::Cidr& a, const netlink::Cidr& b);
 /// The links by which the network itself routes its subnets.
 std::set<int> own_links(const Node& node, const std::string& network);
 
+/// The bridge of the network's pods that has another name by now; null: none.
+const netlink::Link* renamed_bridge(const Node& node, const BridgeNetwork& network);
+
 /// Whether a network that is routed, or one of its pods, has addresses of the family.
 bool uses(const Node& node, netlink::Family family);
 /// The same of one network.
@@ -102,6 +105,8 @@ std::string name_of(const Node& node, const cni::AttachmentKey& key);
 
 /// "restart the pod shop/web-1", or of all of these.
 std::string restart_of(const Node& node, const std::vector<const cni::AttachmentKey*>& pods);
+/// Commands without which `cnitool repair` of these pods fails, each with "; " behind; mostly none.
+std::string before_repair(const Node& node, const std::vector<const cni::AttachmentKey*>& pods);
 /// The option that selects the pod: "--pod shop/web-1", or by its container ID.
 std::string option_for(const Node& node, const cni::AttachmentKey& key);
 

@@ -211,7 +211,10 @@ Node look_at_node(const Settings& settings, const Selection& which, const cni::E
     }
     node.other_pools = other_pools(node.pools, node.networks);
   });
-  read(node, Source::kRoutes, [&] { look_at_routes(node); });
+  read(node, Source::kRoutes, [&] {
+    look_at_routes(node);
+    node.ruled_away = ruled_away(node);
+  });
   read(node, Source::kLeases, [&] { look_at_leases(node); });
   read(node, Source::kAgents, [&] { node.device_agents = device_agents(node.networks.lists); });
   look_at_plugins(node, options, steps);

@@ -52,6 +52,10 @@ std::vector<HeldLock> held_locks(const Node& node);
 /// The hostPorts of living pods on which a socket of the node listens, too.
 std::vector<TakenPort> taken_ports(const Node& node);
 
+// look_rules.cc
+/// The living pods of which the node has a route that a rule of the node takes no heed of.
+std::vector<RuledAway> ruled_away(const Node& node);
+
 // look_states.cc
 /// The state files that a later release wrote, by whose owners the node has them.
 std::vector<LaterFile> later_files(const Node& node);

@@ -93,6 +93,7 @@ struct Node {
   std::vector<netlink::LinkRoute> routes;    ///< of both families
   std::vector<netlink::LinkRoute> refusals;  ///< routes that refuse packets, of both
   std::vector<netlink::LinkAddress> addresses;
+  std::vector<RuledAway> ruled_away;        ///< pods that live
   std::vector<netlink::nf::Flow> stranded;  ///< stranded_connections()
   Firewall firewall;
   std::vector<Pool> pools, other_pools;  ///< other: leases of networks without a config

@@ -6,6 +6,7 @@
 
 #include "libcni/common/file_users.h"
 #include "libcni/runtime/cache.h"
+#include "netlink/route/policy_rule.h"
 
 namespace tool::doctor {
 
@@ -28,6 +29,13 @@ struct LaterFile {
   std::string path;
   std::vector<cni::AttachmentKey> owners;
   bool is_dead = false;  ///< all of their pods are
+};
+
+/// A rule of the node's that keeps the node from using the route to a pod.
+struct RuledAway {
+  cni::AttachmentKey key;
+  netlink::Cidr subnet;  ///< of the pod's network
+  netlink::PolicyRule rule;
 };
 
 /// A lock that has not been free for kHungSeconds: a call has one for milliseconds.

@@ -240,6 +240,59 @@ class Remedies(DoctorTest):
                 self.assertNotEqual(reached.returncode, 0)
                 run("iptables", "-D", "FORWARD", *rule.split())
 
+    def attach_by_ptp(self):
+        shutil.copy(os.path.join(OURS, "ptp"), BIN)
+        for pod in self.pods:
+            self.assert_ok(cnitool("del", "net", pod.path, CNI_PATH=BIN))
+        ranges = [[{"subnet": "10.7.0.0/28"}], [{"subnet": "fd00:7::/64"}]]
+        use(chain({"type": "ptp", "ipMasq": True, "ipam": {"type": "host-local", "ranges": ranges,
+                                                           "routes": [{"dst": "0.0.0.0/0"}, {"dst": "::/0"}]}}))
+        for n, pod in enumerate(self.pods):
+            self.add(pod, 8080 + n)
+
+    def test_a_rule_of_the_node_that_leads_to_another_table(self):
+        """As of a VPN, which keeps it: it may be of more than pods."""
+        run("ip", "link", "add", "vpn0", "type", "veth", "peer", "name", "vpn1")
+        for link in ("vpn0", "vpn1"):
+            run("ip", "link", "set", link, "up")
+        run("ip", "route", "add", "default", "dev", "vpn0", "table", "77")
+        run("ip", "-6", "route", "add", "blackhole", "default", "table", "77")
+        for network in ("bridge", "ptp"):
+            if network == "ptp":
+                self.attach_by_ptp()
+            for ip, wide in (("-4", "10.0.0.0/8"), ("-6", "fd00::/16")):
+                run("ip", ip, "rule", "add", "to", wide, "lookup", "77", "priority", "100")
+                self.cured(self.assert_finds("error", "rules", "the node's rule of priority 100 (lookup 77)"))
+                for pod in self.pods:
+                    shown, = json.loads(pod.run("ip", ip, "-j", "addr", "show", "dev", "eth0", "scope", "global"))
+                    run("ping", "-c1", "-W2", shown["addr_info"][0]["local"])
+                self.assertIn("lookup 77", run("ip", ip, "rule"))
+                for priority in ("100", "99"):
+                    run("ip", ip, "rule", "del", "priority", priority)
+
+    def test_the_route_to_a_pod_of_ptp(self):
+        self.attach_by_ptp()
+        (first, veth), (_, other) = sorted((one["dst"], one["dev"]) for one in json.loads(run("ip", "-j", "route"))
+                                           if one["dst"].startswith("10.7."))
+        v6 = json.loads(run("ip", "-6", "-j", "route", "show", "dev", veth))
+        second = next(one["dst"] for one in v6 if one["dst"].startswith("fd00") and one.get("protocol") != "kernel")
+        for ip, address, *wrong in (("-4", first), ("-4", first, "via", "192.0.2.2"), ("-4", first, "dev", other),
+                                    ("-4", first, "via", "192.0.2.2", "metric", "10"), ("-4", first, "blackhole"),
+                                    ("-6", second), ("-6", second, "via", "2001:db8::2")):
+            with self.subTest(f"{address} {wrong}"):
+                run("ip", ip, "route", "del", address, "dev", veth)
+                if wrong:
+                    run("ip", ip, "route", "add", *(("blackhole", address) if wrong == ["blackhole"] else (address, *wrong)))
+                self.cured(self.assert_finds("error", "pods", f"no route to {address} on '{veth}'"))
+                run("ping", "-c1", "-W2", address)
+
+    def test_a_bridge_that_was_renamed(self):
+        run("ip", "link", "set", "cni0", "down")
+        run("ip", "link", "set", "cni0", "name", "x")
+        run("ip", "link", "set", "x", "up")
+        self.cured(self.assert_finds("error", "pods", "cni0 not found"))
+        self.assert_pinged()
+
     def test_a_state_file_of_a_later_release(self):
         folder = pathlib.Path("/run/cni/portmap")
         path, = (str(one) for one in folder.iterdir() if one.is_file() and not one.is_symlink()
