@@ -53,7 +53,11 @@ void put_own(const Context& context, const Conf& conf, Attachment wanted) {
   Plan todo = plan(context, wanted, OnConflict::kRefuseClaimed);
   todo.before = before ? before : wanted;
   functions_of(wanted.backend).apply(context, todo);
-  if (wanted.backend == BackendName::kNftables) iptables::remove(context.socket, wanted.owner);
+  if (wanted.backend == BackendName::kNftables) {
+    iptables::remove(context.socket, wanted.owner);
+    // plan() may have made them, by the rules of the reference plugin.
+    for (const Claim& claim : wanted.claims) context.state->release(claim.key, wanted.owner);
+  }
   if (context.socket != nullptr) reference::remove(*context.socket, wanted);
   context.state->put(wanted);
 }
