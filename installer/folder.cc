@@ -95,10 +95,9 @@ std::optional<struct stat> Folder::look(const std::string& name) const {
   return std::nullopt;
 }
 
-std::optional<std::string> Folder::target_outside(const std::string& name) const {
-  auto target = dir_.read_link(name);
-  if (target && target->find('/') == std::string::npos) target.reset();
-  return target;
+bool Folder::leads_outside(const std::string& name) const {
+  const auto target = dir_.read_link(name);
+  return target && target->find('/') != std::string::npos;
 }
 
 std::string Folder::labelled(const std::string& name) const {

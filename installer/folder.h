@@ -42,8 +42,8 @@ class Folder {
 
   /// Nothing where the name does not exist; of a symbolic link, its own.
   std::optional<struct stat> look(const std::string& name) const;
-  /// Of a symbolic link out of this folder, which is nobody's build: where it leads.
-  std::optional<std::string> target_outside(const std::string& name) const;
+  /// Whether it is a symbolic link out of this folder, which no build makes.
+  bool leads_outside(const std::string& name) const;
   /// Makes a temporary file with the content on disk, and the SELinux label that the file of that
   /// name has, or its neighbours, or the folder; its name.
   std::string write(const std::string& name, std::string_view content, unsigned mode = kMode) const;

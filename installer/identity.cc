@@ -65,10 +65,10 @@ Identities identify(const Folder& folder, const std::vector<std::string>& names,
       one = {.kind = Identity::Kind::kPatchbay, .version = self.version, .what = "cut off"};
     } else if (S_ISDIR(about->st_mode)) {
       one.what = "a directory";
-    } else if (const auto target = folder.target_outside(name)) {
-      one.what = cni::cat("a symbolic link to '", *target, "'");
     } else {
       ask(folder.path_of(name), one);
+      // Who made the link has it back, whatever it leads to.
+      if (folder.leads_outside(name)) one.kind = Identity::Kind::kOther;
     }
   }
   return out;
