@@ -86,6 +86,7 @@ using cni::cat;
 using cni::Dir;
 
 constexpr const char* kAside = ".new";
+constexpr const char* kNewClaims = "claims.new";
 
 std::string file_name(const Key& key) {
   return cat(key.family == Family::kIpv4 ? "4-" : "6-", name_of(key.protocol), "-", key.port, "-",
@@ -136,6 +137,14 @@ void modernize(nlohmann::json& container) {
     one.update({{"containerID", container.at("containerID")}, {"detected", false}, {"pod", pod}});
   }
   container = std::move(attachments);
+}
+
+// Of a process that was killed.
+void discard_new_claims(const Dir& dir) {
+  const auto claims = dir.sub(kNewClaims);
+  if (!claims) return;
+  for (const std::string& name : claims->names()) claims->remove(name);
+  dir.remove_dir(kNewClaims);
 }
 
 auto of(const Owner& owner) {
@@ -257,6 +266,7 @@ void StateDir::remove(const Owner& owner) const {
   }
   dir_.remove(kAside);  // of a process that was killed
   if (const auto claims = dir_.sub(kClaims)) claims->remove(kAside);
+  discard_new_claims(dir_);
 }
 
 std::vector<std::string> StateDir::all() const {
@@ -271,12 +281,16 @@ std::vector<std::string> StateDir::all() const {
 }
 
 void StateDir::make_claims(const std::vector<std::pair<Key, Owner>>& all) const {
-  constexpr const char* kNewClaims = "claims.new";
-  const Dir claims = dir_.make_sub(kNewClaims);
-  for (const std::string& name : claims.names())
-    claims.remove(name);  // of a process that was killed
-  for (const auto& [key, owner] : all) claims.make_link(file_name(key), owner.tag());
-  dir_.rename(kNewClaims, kClaims);
+  if (all.empty()) return;  // claim() makes the directory
+  discard_new_claims(dir_);
+  try {
+    const Dir claims = dir_.make_sub(kNewClaims);
+    for (const auto& [key, owner] : all) claims.make_link(file_name(key), owner.tag());
+    dir_.rename(kNewClaims, kClaims);
+  } catch (const netlink::Error&) {
+    discard_new_claims(dir_);
+    throw;
+  }
 }
 
 std::string StateDir::claimant(const Key& key) const {

@@ -100,7 +100,7 @@ class StateDir {
   /// Claims of the iptables backend: symbolic links from keys to tags in the directory "claims".
   /// Without it they were lost, or no ADD of this boot has looked for them yet.
   bool has_claims() const { return dir_.has(kClaims); }
-  /// Makes the directory, with all of these at once.
+  /// Makes the directory, with all of these at once; without any, claim() makes it.
   void make_claims(const std::vector<std::pair<Key, Owner>>& all) const;
   /// The tag of the port owner; empty without one.
   std::string claimant(const Key& key) const;
