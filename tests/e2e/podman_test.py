@@ -14,7 +14,7 @@ from support.configs import lack  # noqa: E402
 from support.firewall import addresses as accepted, elements  # noqa: E402
 from support.plugin import OURS, ROOT  # noqa: E402
 from support.snapshot import left_by_design, snapshot  # noqa: E402
-from support.world import fetch, mount, remove_cgroups, run  # noqa: E402
+from support.world import RUN, fetch, mount, remove_cgroups, run  # noqa: E402
 
 PAGE = "patchbay answers\n"
 
@@ -78,7 +78,7 @@ class Podman(suite.NodeTest):
             json.dump({"default": [{"type": "insecureAcceptAnything"}]}, file)
         os.environ["CONTAINERS_CONF"] = f"{self.work}/containers.conf"
         os.environ["CONTAINERS_STORAGE_CONF"] = f"{self.work}/storage.conf"
-        self.cgroup = f"patchbay-podman-{os.getpid()}"
+        self.cgroup = f"patchbay-podman-{RUN}"
         self.addCleanup(remove_cgroups, self.cgroup)
         self.addCleanup(self.podman, "rm", "-f", "-a", "-t", "0", check=False)
         image.build(f"{self.work}/image.tar", PAGE)

@@ -20,14 +20,14 @@ import sys
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 from support import cri, image, world  # noqa: E402
-from support.world import fetch, remove_cgroups, wait_for  # noqa: E402
+from support.world import RUN, fetch, remove_cgroups, wait_for  # noqa: E402
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 PACKAGES = ROOT / "build/package/out"
 PAGE = "patchbay answers\n"
 CALLS = "/run/calls.jsonl"  # what our plugins note of each call: PATCHBAY_LOG
 SOCKET = "/run/containerd/containerd.sock"
-CGROUP = f"patchbay-fresh-{os.getpid()}"
+CGROUP = f"patchbay-fresh-{RUN}"
 FOLDER = pathlib.Path("/usr/lib/cni")
 #: Beside it the test needs: a client of containerd's interface for kubelets, what is in its image, a reader of manual pages.
 NEEDED = "python3 python3-grpcio busybox-static ca-certificates mandoc"

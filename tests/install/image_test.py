@@ -25,7 +25,7 @@ sys.path.insert(0, str(ROOT / "scripts"))
 from dist import common, image  # noqa: E402
 from support import agent, kubelet, suite  # noqa: E402
 from support.plugin import OURS, PLUGINS, have  # noqa: E402
-from support.world import MS_BIND, MS_RDONLY, MS_REMOUNT, mount, run, set_up, wait_for  # noqa: E402
+from support.world import MS_BIND, MS_RDONLY, MS_REMOUNT, RUN, mount, run, set_up, wait_for  # noqa: E402
 
 WHEN = 1_700_000_000
 #: As in podman's test: no systemd, and the machine's own limits.
@@ -280,7 +280,7 @@ class Agent(ImageTest):
         options = [word for words in OF_AGENT.values() for word in words]
         options += [word for folder, to, only in self.mounts for word in ("-v", f"{folder}:{to}{':ro' if only else ''}")]
         process = subprocess.Popen(["podman", "run", "--rm", "--name", "agent", *options, "--cgroup-parent",
-                                    f"/patchbay-image-{os.getpid()}", name], env=env, stderr=subprocess.PIPE, text=True)
+                                    f"/patchbay-image-{RUN}", name], env=env, stderr=subprocess.PIPE, text=True)
         self.addCleanup(process.communicate)
         self.addCleanup(process.terminate)
         self.assert_offers(lambda: "podman")
@@ -301,7 +301,7 @@ class Podman(ImageTest):
     def start(self, *options, command=()):
         """The container, whose process ends with it."""
         rights = [word for words in RIGHTS.values() for word in words]
-        return subprocess.Popen(["podman", "run", "--rm", *rights, "--cgroup-parent", f"/patchbay-image-{os.getpid()}",
+        return subprocess.Popen(["podman", "run", "--rm", *rights, "--cgroup-parent", f"/patchbay-image-{RUN}",
                                  "-v", f"{self.plugins}:/opt/cni/bin", *options, self.image, *command],
                                 env=self.env)
 

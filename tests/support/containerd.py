@@ -10,7 +10,7 @@ from support import cri, image, nodes, suite
 from support.hostport import Site
 from support.plugin import OURS, PLUGINS
 from support.snapshot import left_by_design
-from support.world import Pod, World, remove_cgroups, run, wait_for
+from support.world import RUN, Pod, World, remove_cgroups, run, wait_for
 
 if other := os.environ.get("PATCHBAY_CONTAINERD"):
     os.environ["PATH"] = f"{other}:{os.environ['PATH']}"
@@ -52,7 +52,7 @@ class Daemon:
             os.symlink(os.path.join(OURS, name), f"/opt/cni/bin/{name}")
         with open("/run/c8d/config.toml", "w", encoding="ascii") as file:
             file.write(CONFIG.format(cni=cni))
-        self.cgroup = f"patchbay-containerd-{os.getpid()}-{next(self._numbers)}"
+        self.cgroup = f"patchbay-containerd-{RUN}-{next(self._numbers)}"
         test.addCleanup(remove_cgroups, self.cgroup)
         self._test = test
         test.addCleanup(self._stop)

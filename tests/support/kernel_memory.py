@@ -10,6 +10,8 @@ import contextlib
 import os
 import time
 
+from support.world import RUN
+
 #: Where the two versions of control groups are mounted, and the group of this process within.
 _FIRST, _SECOND = "/sys/fs/cgroup/memory", "/sys/fs/cgroup"
 
@@ -31,7 +33,7 @@ class KernelMemory:
         first = _own("memory")
         top = _FIRST + first if first is not None else _SECOND + (_own("") or "/")
         self.home = top.rstrip("/")
-        self.group = f"{self.home}/kernel_memory_{os.getpid()}"
+        self.group = f"{self.home}/kernel_memory_{RUN}"
         self.is_first = first is not None
         self.is_counted = False
         with contextlib.suppress(OSError):

@@ -6,6 +6,7 @@ import shutil
 import subprocess
 
 from support.plugin import OURS, Outcome
+from support.world import RUN
 
 SOURCE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "reference_runtime.go")
 LIBRARY = "/usr/share/gocode/src/github.com/containernetworking/cni/libcni"
@@ -22,7 +23,7 @@ def why_impossible():
         return "needs the program go"
     env = os.environ | {"GO111MODULE": "off", "GOPATH": "/usr/share/gocode", "GOFLAGS": "",
                         "GOCACHE": os.path.join(os.path.dirname(PROGRAM), "cache")}
-    aside = f"{PROGRAM}.{os.getpid()}"
+    aside = f"{PROGRAM}.{RUN}"
     done = subprocess.run(["go", "build", "-o", aside, SOURCE], env=env, capture_output=True,
                           text=True)
     if done.returncode != 0:

@@ -10,6 +10,7 @@ import ctypes
 import fcntl
 import glob
 import os
+import secrets
 import signal
 import socket
 import struct
@@ -39,6 +40,8 @@ PR_SET_PDEATHSIG = 1
 
 #: What a test goes on to read, wherever it is: the repository and, if they are not below it, the plugins under test.
 SOURCES = tuple(dict.fromkeys(map(os.path.realpath, (ROOT, OURS))))
+#: A part of names that are the machine's, as of control groups. The number of a process is 1 in each of own_processes().
+RUN = secrets.token_hex(4)
 
 
 def _check(result, what):
