@@ -13,13 +13,11 @@
 
 #include "libcni/config/names.h"
 #include "libcni/config/nearest.h"
+#include "libcni/plugin/build_note.h"
 #include "libcni/plugin/log.h"
 #include "libcni/plugin/manual.h"
+#include "libcni/plugin/single.h"
 #include "netlink/types/fd.h"
-
-// The linker's: where the ELF header is in memory.
-// NOLINTNEXTLINE(bugprone-reserved-identifier)
-extern "C" __attribute__((visibility("hidden"))) const char __ehdr_start[];
 
 namespace cni {
 
@@ -48,16 +46,18 @@ const Plugin* called_as(std::string_view path) noexcept {
   return named(path.substr(path.rfind('/') + 1));
 }
 
-// Whether the file begins as this executable does: the headers have the build ID of the linker.
-bool begins_as_own(const std::string& file) noexcept {
-  constexpr std::size_t kHeaders = 1024;  // of the first segment, of which nothing is relocated
-  std::array<char, kHeaders> begin{};
-  const netlink::Fd fd(::open(file.c_str(), O_RDONLY | O_CLOEXEC));
-  return fd && ::pread(fd.get(), begin.data(), begin.size(), 0) == ssize_t{kHeaders} &&
-         std::memcmp(begin.data(), __ehdr_start, kHeaders) == 0;
+// Whether the file has the note of this executable's build.
+bool is_of_same_build(const std::string& file) noexcept {
+  if (&patchbay_build_note == nullptr) return false;
+  constexpr std::size_t kPage = 4096;  // the linker puts notes behind the headers
+  std::array<char, kPage> begin{};
+  const netlink::Fd fd(::open(file.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  const ssize_t size = fd ? ::pread(fd.get(), begin.data(), begin.size(), 0) : 0;
+  return size > 0 && ::memmem(begin.data(), static_cast<std::size_t>(size), &patchbay_build_note,
+                              sizeof patchbay_build_note) != nullptr;
 }
 
-// Whether it is the executable that runs, or a copy of it under another name.
+// Whether it is the executable that runs, or another one of the same build.
 bool is_own(const std::string& file) noexcept {
   struct stat there {};
   struct stat here {};
@@ -67,7 +67,7 @@ bool is_own(const std::string& file) noexcept {
   const auto* own = reinterpret_cast<const char*>(::getauxval(AT_EXECFN));
   if (own == nullptr || ::stat(own, &here) != 0) return false;
   if (there.st_dev == here.st_dev && there.st_ino == here.st_ino) return true;
-  return S_ISREG(there.st_mode) && there.st_size == here.st_size && begins_as_own(file);
+  return S_ISREG(there.st_mode) && is_of_same_build(file);
 }
 
 std::string names_of_plugins(std::string_view between) {
@@ -177,6 +177,11 @@ int suite_main(std::span<const Plugin* const> plugins, std::span<const SuiteComm
 } catch (const std::exception& e) {
   note(e.what());
   return 1;
+}
+
+int single_main(const Plugin* const* plugins, std::size_t count, int argc, char** argv) {
+  linked_plugins = {plugins, count};
+  return plugin_main(*linked_plugins.front(), argc, argv);
 }
 
 bool is_of_suite(const Plugin& plugin) noexcept {

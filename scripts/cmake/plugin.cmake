@@ -1,7 +1,8 @@
-# cni_plugin(NAME [LINK libraries...]): the library plugin_NAME of all that is in plugins/NAME, which the
-# unit tests link; and NAME is one of the plugins of patchbay.
+# cni_plugin(NAME [LINK libraries...] [CALLS plugins...]): the library plugin_NAME of all that is in plugins/NAME, which
+# the unit tests link; and NAME is one of the plugins of patchbay. CALLS: plugins that it calls without a process, where
+# the file beside it is of the same build.
 function(cni_plugin name)
-  cmake_parse_arguments(arg "" "" "LINK" ${ARGN})
+  cmake_parse_arguments(arg "" "" "LINK;CALLS" ${ARGN})
   file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/${name}/*.cc
        ${CMAKE_CURRENT_SOURCE_DIR}/${name}/*/*.cc)
   list(FILTER sources EXCLUDE REGEX "/${name}/agent/")  # a daemon, an executable of its own
@@ -9,6 +10,7 @@ function(cni_plugin name)
   add_library(${target} STATIC EXCLUDE_FROM_ALL ${sources})
   target_link_libraries(${target} PUBLIC libcni plugin_names ${arg_LINK})
   set_property(GLOBAL APPEND PROPERTY CNI_PLUGINS ${name})
+  set_property(GLOBAL PROPERTY CNI_CALLS_${name} ${name} ${arg_CALLS})
 endfunction()
 
 # Whether a static-pie file may have its relocations as DT_RELR: the linker makes them, where it does not ignore the
@@ -25,25 +27,45 @@ if(CNI_LINKER_PACKS AND CNI_LIBC_UNPACKS)
   set(CNI_PACKS_RELOCATIONS ON)
 endif()
 
-# cni_program(NAME): plugins_list, the library of all plugins, and NAME, the multi-call binary of them, a
-# static-pie file that needs nothing of the host.
-function(cni_program name)
-  get_property(plugins GLOBAL PROPERTY CNI_PLUGINS)
-  foreach(plugin IN LISTS plugins)
+# The declarations and pointers of plugins, for the templates, in the variables of these names.
+function(cni_list_of out_declarations out_pointers)
+  set(declarations "")
+  set(pointers "")
+  foreach(plugin IN LISTS ARGN)
     string(REPLACE "-" "_" space ${plugin})
-    list(APPEND libraries plugin_${space})
     if(space STREQUAL "static")  # a keyword of C++
       set(space static_ipam)
     endif()
     string(APPEND declarations "namespace ${space} { extern const cni::Plugin kPlugin; }\n")
     string(APPEND pointers "&${space}::kPlugin, ")
-    # argv[0] selects the plugin.
-    set(link ${CMAKE_RUNTIME_OUTPUT_DIRECTORY}/${plugin})
-    list(APPEND links COMMAND ${CMAKE_COMMAND} -E create_symlink ${name} ${link})
   endforeach()
+  set(${out_declarations} "${declarations}" PARENT_SCOPE)
+  set(${out_pointers} "${pointers}" PARENT_SCOPE)
+endfunction()
+
+# A static-pie file that needs nothing of the host.
+function(cni_link name)
+  # What the plugins share comes first, so that the templates of all lie next to it: each call maps less.
+  target_link_libraries(
+    ${name} PRIVATE -Wl,--whole-archive netlink_types netlink_route netlink_nf libcni plugins_links plugins_common
+                    -Wl,--no-whole-archive plugins_list ${ARGN})
+  if(NOT CNI_SANITIZE)
+    target_link_options(${name} PRIVATE $<$<BOOL:${CNI_STRIP}>:-s> -static-pie -Wl,--build-id)
+    if(CNI_PACKS_RELOCATIONS)  # 85 kB of them
+      target_link_options(${name} PRIVATE -Wl,-z,pack-relative-relocs)
+    endif()
+  endif()
+endfunction()
+
+# cni_programs(): plugins_list, the library of all plugins; an executable of each plugin; and patchbay, the multi-call
+# binary of all.
+function(cni_programs)
+  get_property(plugins GLOBAL PROPERTY CNI_PLUGINS)
+  cni_list_of(declarations pointers ${plugins})
   configure_file(list.cc.in list.cc @ONLY)
   add_library(plugins_list STATIC EXCLUDE_FROM_ALL ${CMAKE_CURRENT_BINARY_DIR}/list.cc)
-  foreach(library IN LISTS libraries)
+  foreach(plugin IN LISTS plugins)
+    string(REPLACE "-" "_" library plugin_${plugin})
     # A release has no unit tests: each library of its own would parse the same headers and make the same templates.
     if(CMAKE_UNITY_BUILD AND CMAKE_BUILD_TYPE STREQUAL "Release")
       get_target_property(sources ${library} SOURCES)
@@ -52,17 +74,23 @@ function(cni_program name)
     endif()
     target_link_libraries(plugins_list PUBLIC ${library})
   endforeach()
-  add_executable(${name} main.cc)
-  # What the plugins share comes first, so that the templates of all lie next to it: each call maps less.
-  target_link_libraries(
-    ${name} PRIVATE -Wl,--whole-archive netlink_types netlink_route netlink_nf libcni plugins_links plugins_common
-                    -Wl,--no-whole-archive plugins_list installer)
-  add_custom_command(TARGET ${name} POST_BUILD ${links} VERBATIM)
-  if(NOT CNI_SANITIZE)
-    # By its build ID a copy is known as the same executable (suite.cc).
-    target_link_options(${name} PRIVATE $<$<BOOL:${CNI_STRIP}>:-s> -static-pie -Wl,--build-id)
-    if(CNI_PACKS_RELOCATIONS)  # 85 kB of them
-      target_link_options(${name} PRIVATE -Wl,-z,pack-relative-relocs)
-    endif()
-  endif()
+  # What all of them say that they are of: a hash of what they are linked from.
+  set(note ${CMAKE_CURRENT_BINARY_DIR}/build_note.cc)
+  set(script ${PROJECT_SOURCE_DIR}/scripts/cmake/build_note.cmake)
+  set(linked netlink_types netlink_route libcni plugins_links plugins_common plugins_list)
+  list(TRANSFORM linked REPLACE "(.+)" "$<TARGET_FILE:\\1>" OUTPUT_VARIABLE files)
+  add_custom_command(OUTPUT ${note} COMMAND ${CMAKE_COMMAND} "-DFILES=${files}" -DNOTE=${note} -P ${script}
+                     DEPENDS ${linked} ${script} VERBATIM)
+  add_library(build_note OBJECT ${note})
+  target_link_libraries(build_note PRIVATE libcni)
+  foreach(plugin IN LISTS plugins)
+    get_property(calls GLOBAL PROPERTY CNI_CALLS_${plugin})
+    cni_list_of(declarations pointers ${calls})
+    configure_file(single.cc.in single/${plugin}.cc @ONLY)
+    add_executable(single_${plugin} ${CMAKE_CURRENT_BINARY_DIR}/single/${plugin}.cc)
+    set_target_properties(single_${plugin} PROPERTIES OUTPUT_NAME ${plugin})
+    cni_link(single_${plugin} build_note)
+  endforeach()
+  add_executable(patchbay main.cc)
+  cni_link(patchbay installer build_note)
 endfunction()
