@@ -16,6 +16,7 @@ Outcome run(const Delegate& delegate, const Request& request, Command command) {
   for (const auto& [name, value] : request.env) plugin.env.insert_or_assign(name, value);
   plugin.env.insert_or_assign("CNI_COMMAND", std::string(str(command)));
   if (delegate.mark != nullptr) plugin.env.insert_or_assign(delegate.mark, "1");
+  if (delegate.finds_none) plugin.env.insert_or_assign("CNI_PATH", "/none");
   if (command == Command::kVersion) plugin.env.insert_or_assign(Repair::kAsk, "1");
   return execute(plugin, request.input, delegate.limit);
 }

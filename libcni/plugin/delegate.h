@@ -14,13 +14,14 @@
 namespace cni {
 
 /// A plugin that another one calls: an IPAM plugin, or the delegate of a meta plugin. If its file
-/// is the executable that runs, it is called without another process.
+/// is of the build that runs, and has it, it is called without another process.
 struct Delegate {
   std::string type;                ///< its name in the config
   std::string file;                ///< as of find_plugin()
-  const Plugin* linked = nullptr;  ///< null: another executable
+  const Plugin* linked = nullptr;  ///< null: another process
   const char* role = "plugin";     ///< in messages
   const char* mark = nullptr;      ///< a variable that it gets besides those of the request, as "1"
+  bool finds_none = false;         ///< it gets a CNI_PATH without plugins
   std::chrono::seconds limit = kDelegateLimit;
 
   /// The plugin of that name in the request's CNI_PATH, any one. key: where the config names it.

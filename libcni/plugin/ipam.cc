@@ -9,12 +9,15 @@ namespace cni {
 
 namespace {
 
+// Whatever program has taken the name of host-local: as an interface plugin it would call
+// host-local, which is itself, without end. Those of this project know it by kIpamCall.
 Delegate delegate_of(const std::string& type, const std::string& file) {
   return {.type = type,
           .file = file,
           .linked = linked_plugin(type, file),
           .role = "IPAM plugin",
-          .mark = kIpamCall};
+          .mark = kIpamCall,
+          .finds_none = calls_no_plugin(type)};
 }
 
 bool is_removal(Command command) {

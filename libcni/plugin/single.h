@@ -1,13 +1,21 @@
 #pragma once
 
-#include <cstddef>
+#include <span>
+#include <string_view>
 
 namespace cni {
 
 struct Plugin;
 
-/// main() of an executable of one plugin, whatever it is called: the first of plugins. The others
-/// are those that it calls as suite.h has it. plugins lasts as long as the process.
-int single_main(const Plugin* const* plugins, std::size_t count, int argc, char** argv);
+/// What an executable of one plugin has, and what it knows of the other plugins of its build.
+/// Lasts as long as the process.
+struct Single {
+  std::span<const Plugin* const> plugins;    ///< itself, and those that it calls as suite.h has it
+  std::span<const std::string_view> ipam;    ///< the names of all IPAM plugins
+  std::span<const std::string_view> others;  ///< of all others
+};
+
+/// main() of such an executable, whatever it is called.
+int single_main(const Single& single, int argc, char** argv);
 
 }  // namespace cni

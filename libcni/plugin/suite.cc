@@ -23,13 +23,22 @@ namespace cni {
 
 namespace {
 
-// The plugins of this process; set once, by suite_main().
+// The plugins of this process; set once, by suite_main() or single_main().
 constinit std::span<const Plugin* const> linked_plugins;
+// Of single_main(): the names of all plugins of the build.
+constinit std::span<const std::string_view> ipam_names, other_names;
 
 const Plugin* find(std::string_view type) noexcept {
   const auto found = std::find_if(linked_plugins.begin(), linked_plugins.end(),
                                   [type](const Plugin* plugin) { return plugin->name == type; });
   return found == linked_plugins.end() ? nullptr : *found;
+}
+
+// The name among these that a type is, also with something behind a dot: "bridge.real".
+const std::string_view* name_of(std::string_view type,
+                                std::span<const std::string_view> among) noexcept {
+  const auto found = std::ranges::find(among, type.substr(0, type.find('.')));
+  return found == among.end() ? nullptr : &*found;
 }
 
 // The plugin that a type or the name of a file stands for; the longest: "x-host-local" is no local.
@@ -179,8 +188,10 @@ int suite_main(std::span<const Plugin* const> plugins, std::span<const SuiteComm
   return 1;
 }
 
-int single_main(const Plugin* const* plugins, std::size_t count, int argc, char** argv) {
-  linked_plugins = {plugins, count};
+int single_main(const Single& single, int argc, char** argv) {
+  linked_plugins = single.plugins;
+  ipam_names = single.ipam;
+  other_names = single.others;
   return plugin_main(*linked_plugins.front(), argc, argv);
 }
 
@@ -207,8 +218,18 @@ const Plugin* linked_plugin(std::string_view type, const std::string& file) noex
 
 void require_ipam(std::string_view type, const std::string& file) {
   const Plugin* const plugin = named(type);
-  if (plugin == nullptr || is_ipam(*plugin)) return;
+  if (plugin == nullptr) {
+    if (const auto* const name = name_of(type, other_names)) require_ipam(Plugin{.name = *name});
+    return;
+  }
+  if (is_ipam(*plugin)) return;
   if (plugin->name == type.substr(0, type.find('.')) || is_own(file)) require_ipam(*plugin);
+}
+
+bool calls_no_plugin(std::string_view type) noexcept {
+  if (name_of(type, ipam_names) != nullptr) return true;
+  const Plugin* const plugin = named(type);
+  return plugin != nullptr && is_ipam(*plugin) && plugin->name == type.substr(0, type.find('.'));
 }
 
 Result call(const Plugin& plugin, const Request& request) {

@@ -1,8 +1,8 @@
-# cni_plugin(NAME [LINK libraries...] [CALLS plugins...]): the library plugin_NAME of all that is in plugins/NAME, which
-# the unit tests link; and NAME is one of the plugins of patchbay. CALLS: plugins that it calls without a process, where
-# the file beside it is of the same build.
+# cni_plugin(NAME [IPAM] [LINK libraries...] [CALLS plugins...]): the library plugin_NAME of all that is in plugins/NAME,
+# which the unit tests link; and NAME is one of the plugins of patchbay. IPAM: it gives addresses. CALLS: plugins that it
+# calls without a process, where the file beside it is of the same build.
 function(cni_plugin name)
-  cmake_parse_arguments(arg "" "" "LINK;CALLS" ${ARGN})
+  cmake_parse_arguments(arg "IPAM" "" "LINK;CALLS" ${ARGN})
   file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/${name}/*.cc
        ${CMAKE_CURRENT_SOURCE_DIR}/${name}/*/*.cc)
   list(FILTER sources EXCLUDE REGEX "/${name}/agent/")  # a daemon, an executable of its own
@@ -10,6 +10,11 @@ function(cni_plugin name)
   add_library(${target} STATIC EXCLUDE_FROM_ALL ${sources})
   target_link_libraries(${target} PUBLIC libcni plugin_names ${arg_LINK})
   set_property(GLOBAL APPEND PROPERTY CNI_PLUGINS ${name})
+  if(arg_IPAM)
+    set_property(GLOBAL APPEND_STRING PROPERTY CNI_IPAM_NAMES "\"${name}\", ")
+  else()
+    set_property(GLOBAL APPEND_STRING PROPERTY CNI_OTHER_NAMES "\"${name}\", ")
+  endif()
   set_property(GLOBAL PROPERTY CNI_CALLS_${name} ${name} ${arg_CALLS})
 endfunction()
 
@@ -57,8 +62,8 @@ function(cni_link name)
   endif()
 endfunction()
 
-# cni_programs(): plugins_list, the library of all plugins; an executable of each plugin; and patchbay, the multi-call
-# binary of all.
+# cni_programs(): plugins_list, the library of all plugins; an executable of each plugin, single_NAME; patchbay, the
+# multi-call binary of all; and `cni_plugins`, the target of all these.
 function(cni_programs)
   get_property(plugins GLOBAL PROPERTY CNI_PLUGINS)
   cni_list_of(declarations pointers ${plugins})
@@ -71,26 +76,33 @@ function(cni_programs)
       get_target_property(sources ${library} SOURCES)
       target_sources(plugins_list PRIVATE ${sources})
       get_target_property(library ${library} LINK_LIBRARIES)
+    else()
+      list(APPEND own ${library})
     endif()
     target_link_libraries(plugins_list PUBLIC ${library})
   endforeach()
   # What all of them say that they are of: a hash of what they are linked from.
+  set(linked netlink_types netlink_route netlink_nf netlink_tc netlink_bpf netlink_dbus libcni plugins_links
+             plugins_common plugins_list ${own})
   set(note ${CMAKE_CURRENT_BINARY_DIR}/build_note.cc)
   set(script ${PROJECT_SOURCE_DIR}/scripts/cmake/build_note.cmake)
-  set(linked netlink_types netlink_route libcni plugins_links plugins_common plugins_list)
   list(TRANSFORM linked REPLACE "(.+)" "$<TARGET_FILE:\\1>" OUTPUT_VARIABLE files)
   add_custom_command(OUTPUT ${note} COMMAND ${CMAKE_COMMAND} "-DFILES=${files}" -DNOTE=${note} -P ${script}
                      DEPENDS ${linked} ${script} VERBATIM)
   add_library(build_note OBJECT ${note})
   target_link_libraries(build_note PRIVATE libcni)
+  get_property(ipam_names GLOBAL PROPERTY CNI_IPAM_NAMES)
+  get_property(other_names GLOBAL PROPERTY CNI_OTHER_NAMES)
   foreach(plugin IN LISTS plugins)
     get_property(calls GLOBAL PROPERTY CNI_CALLS_${plugin})
     cni_list_of(declarations pointers ${calls})
     configure_file(single.cc.in single/${plugin}.cc @ONLY)
+    list(APPEND programs single_${plugin})
     add_executable(single_${plugin} ${CMAKE_CURRENT_BINARY_DIR}/single/${plugin}.cc)
     set_target_properties(single_${plugin} PROPERTIES OUTPUT_NAME ${plugin})
     cni_link(single_${plugin} build_note)
   endforeach()
   add_executable(patchbay main.cc)
   cni_link(patchbay installer build_note)
+  add_custom_target(cni_plugins DEPENDS ${programs} patchbay)
 endfunction()

@@ -14,7 +14,7 @@ from sources import ROOT
 
 BIN = os.environ.get("PATCHBAY_BIN", ROOT / "build/dev/bin")
 BUILD = os.path.dirname(BIN)
-PROGRAMS = ("patchbay", "cnitool")
+PROGRAMS = ("patchbay", "cnitool", *re.findall(r"(?m)^cni_plugin\(([\w-]+)", (ROOT / "plugins/CMakeLists.txt").read_text()))
 #: Built where libgrpc++ is installed, and with the libc of the host: it loads nothing else.
 AGENT = "patchbay-agent"
 LIBC = r"libc\.so\.6|libm\.so\.6|ld-linux-[\w-]+\.so\.[12]"

@@ -47,7 +47,7 @@ def rules(path):
     if folder == "installer":
         return [r"installer/", r"libcni/", r"netlink/types/"], set()
     if name == "plugins/main.cc":
-        return [r"installer/commands\.h$", r"libcni/plugin/", r"plugins/list\.h$"], set()
+        return [r"installer/commands\.h$", r"libcni/plugin/", r"plugins/(list|origin)\.h$"], set()
     if name.startswith("plugins/names/"):
         return [r"libcni/common/hash\.h$"], set()
     if name.startswith("plugins/devices/agent/"):

@@ -626,8 +626,8 @@ class Plugins(Validate):
                       [what for _, _, what in self.found(path, CNI_PATH=REFERENCE)])
 
     def test_a_renamed_plugin_is_checked_as_the_plugin_that_it_is(self):
-        for link in ("cnv-bridge", "cnv-tuning", "x-host-local"):
-            os.symlink(os.path.realpath(os.path.join(OURS, "bridge")), os.path.join(self.folder, link))
+        for link, plugin in (("cnv-bridge", "bridge"), ("cnv-tuning", "tuning"), ("x-host-local", "host-local")):
+            os.symlink(os.path.join(OURS, plugin), os.path.join(self.folder, link))
         path = write(self.folder, "n.conflist", network(
             '{"type": "loopback"}, {"type": "cnv-tuning", "mtu": 1400},\n  {"type": "cnv-bridge", "isGatway": true, '
             '"ipam": {"type": "x-host-local", "subnet": "10.1.2.0/24", "gateway": "10.9.9.9"}}'))

@@ -38,7 +38,7 @@ class FlannelReference(suite.NodeTest):
         for folder in ("go", "ours", "k3s"):
             os.mkdir(f"/mnt/{folder}")
         shutil.copy(GO, "/mnt/go/flannel")
-        shutil.copy(f"{OURS}/patchbay", "/mnt/ours/flannel")
+        shutil.copy(f"{OURS}/flannel", "/mnt/ours/flannel")
         shutil.copy(f"{OURS}/patchbay", "/mnt/k3s/cni")
         for name in LINKS:
             os.symlink("cni", f"/mnt/k3s/{name}")

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """One executable under many names, as k3s has it: its seven names and all of ours, by any kind of link, each alone in a
-folder; and what it says where nobody calls a plugin."""
+folder; what it says where nobody calls a plugin; and the same of executables of one plugin."""
 
 import json
 import os
@@ -43,6 +43,8 @@ def place(kind, name):
         os.link(STORE, f"{folder}/{name}")
     elif kind == "copy":
         shutil.copy(STORE, folder + "/" + name)
+    elif kind == "executable of its own":
+        shutil.copy(os.path.join(OURS, name), folder)
     return folder
 
 
@@ -72,7 +74,8 @@ class MultiCall(suite.NodeTest):
     def test_it_has_all_of_k3s_s_names(self):
         self.assertEqual(set(K3S) - set(PLUGINS), set())
 
-    @suite.cases([(kind, kind) for kind in ("relative symlink", "absolute symlink", "hard link", "copy", "argv[0]")])
+    @suite.cases([(kind, kind) for kind in ("relative symlink", "absolute symlink", "hard link", "copy", "argv[0]",
+                                             "executable of its own")])
     def alone_in_a_folder_each_name_does_its_whole_job_as(self, kind):
         folders = {name: place(kind, name) for name in PLUGINS}
         wrap = BY_ARGV0 if kind == "argv[0]" else ()
@@ -111,7 +114,7 @@ class MultiCall(suite.NodeTest):
 
     def test_bridge_alone_cannot_give_addresses(self):
         """The IPAM plugin is that of CNI_PATH, as with the reference, not the one within."""
-        for kind in ("copy", "hard link"):
+        for kind in ("copy", "hard link", "executable of its own"):
             shutil.rmtree(ALONE, ignore_errors=True)
             folder, pod, before = place(kind, "bridge"), self.pod(), snapshot()
             conf = {"cniVersion": "1.0.0", "name": "net1", "type": "bridge", "ipam": POOL}

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""All plugins are one executable: what it is called by decides, and an IPAM plugin that is the same
-file needs no process. As copies, each for itself, they do the same."""
+"""Each plugin is an executable, and all of them are the multi-call binary, too: an IPAM plugin of the same build needs no
+process, and a file that is replaced changes its name alone."""
 
 import json
 import os
@@ -12,7 +12,7 @@ import unittest.mock
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 from support import suite, world  # noqa: E402
-from support.plugin import OURS, PLUGINS, cni  # noqa: E402
+from support.plugin import OURS, PLUGINS, REFERENCE, cni, has_reference  # noqa: E402
 from support.snapshot import snapshot  # noqa: E402
 from support.world import mount, run  # noqa: E402
 
@@ -24,18 +24,26 @@ AGE = re.compile(r"for \d+ (s|min|h|days)|\d+ (s|min|h|days) old")
 MACS = re.compile(r"([0-9a-f]{2}:){5}[0-9a-f]{2}")
 
 
-def make_another(path):
-    """A copy of the executable that counts as one of another build, by its size."""
-    shutil.copy(os.path.join(OURS, "bridge"), path)  # follows the link
-    with open(path, "ab") as file:
-        file.write(b"\0")
+#: The file of a plugin, as an executable of its own and as the multi-call binary.
+FORMS = [("executables of one plugin", "{}"), ("copies of the multi-call binary", "patchbay")]
 
 
-def copy_plugins():
+def make_another(name, path):
+    """A copy of the executable that counts as one of another build, by its note."""
+    with open(os.path.join(OURS, name), "rb") as file:
+        content = file.read()
+    note = re.search(rb"patchbay\0{4}[0-9a-f]{32}", content[:4096])
+    with open(path, "wb") as file:
+        file.write(content[:note.end() - 32] + b"0" * 32 + content[note.end():])
+    os.chmod(path, 0o755)
+    return path
+
+
+def copy_plugins(form="{}"):
     """A directory with bridge, and host-local of another build, which is another process."""
     os.makedirs(COPIES)
-    shutil.copy(os.path.join(OURS, "bridge"), COPIES)
-    make_another(os.path.join(COPIES, "host-local"))
+    shutil.copy(os.path.join(OURS, form.format("bridge")), os.path.join(COPIES, "bridge"))
+    make_another(form.format("host-local"), os.path.join(COPIES, "host-local"))
     return COPIES
 
 
@@ -45,6 +53,7 @@ def started(log):
         return re.findall(r'execve\("([^"]+)"', file.read())[1:]
 
 
+@suite.spread
 class Suite(suite.NodeTest):
     def test_an_empty_file_system_hides_all_but_the_sources(self):
         for name in ("checkout/tests", "other"):
@@ -73,13 +82,14 @@ class Suite(suite.NodeTest):
             self.assertEqual(said.stderr.splitlines()[0], f"CNI {plugin} plugin {words[0]}")
             self.assertGreaterEqual([int(part) for part in words[0].split("+")[0][1:].split(".")], [1, 9, 1])
 
-    def test_a_name_that_ends_in_a_plugin_s_name_is_that_plugin(self):
+    @suite.cases(FORMS)
+    def a_name_that_ends_in_a_plugin_s_name_is_that_plugin_as(self, form):
         """Copies and links, as of OpenShift Virtualization and BuildKit; the last one is of another build."""
         os.makedirs(COPIES)
-        shutil.copy(os.path.join(OURS, "bridge"), os.path.join(COPIES, "cnv-bridge"))
-        for link in ("buildkit-cni-bridge", "x-host-local"):
-            os.symlink("cnv-bridge", os.path.join(COPIES, link))
-        make_another(os.path.join(COPIES, "y-host-local"))
+        for name, source in (("cnv-bridge", "bridge"), ("x-host-local", "host-local")):
+            shutil.copy(os.path.join(OURS, form.format(source)), os.path.join(COPIES, name))
+        os.symlink("cnv-bridge", os.path.join(COPIES, "buildkit-cni-bridge"))
+        make_another(form.format("host-local"), os.path.join(COPIES, "y-host-local"))
         wrap = ["strace", "-f", "-o", "/run/strace.log", "-e", "trace=execve"]
         for plugin, ipam in (("cnv-bridge", "x-host-local"), ("buildkit-cni-bridge", "y-host-local")):
             pod = self.pod()
@@ -97,20 +107,24 @@ class Suite(suite.NodeTest):
             self.assertNotIn(address, os.listdir("/var/lib/cni/networks/net1"))
 
     def test_a_renamed_plugin_that_is_no_ipam_plugin_is_refused_as_one(self):
+        """Also a program of another project that has the name of one."""
         os.makedirs(COPIES)
         for link in ("bridge", "cnv-bridge"):
-            os.symlink(os.path.realpath(os.path.join(OURS, "bridge")), os.path.join(COPIES, link))
-        conf = BRIDGE | {"ipam": {"type": "cnv-bridge"}}
+            os.symlink(os.path.join(OURS, "bridge"), os.path.join(COPIES, link))
+        shutil.copy("/bin/true", os.path.join(COPIES, "vlan"))
         pod, before = self.pod(), snapshot()
-        self.assert_error(cni("bridge", "ADD", conf, netns=pod.path, directory=COPIES, documented=False),
-                          code=7, msg="ipam.type: 'bridge' is not an IPAM plugin")
-        self.assert_same(before)
+        for kind, name in (("cnv-bridge", "bridge"), ("vlan", "vlan")):
+            self.assert_error(cni("bridge", "ADD", BRIDGE | {"ipam": {"type": kind}}, netns=pod.path, directory=COPIES,
+                                  documented=False), code=7, msg=f"ipam.type: '{name}' is not an IPAM plugin")
+            self.assert_same(before)
 
-    def test_the_list_names_each_plugin_that_has_a_link(self):
-        links = {name for name in os.listdir(OURS)
-                 if os.path.realpath(os.path.join(OURS, name)) == os.path.join(OURS, "patchbay")}
-        self.assertEqual({*PLUGINS, "patchbay"}, links)
+    def test_the_list_names_each_plugin_which_is_a_file_of_its_own(self):
+        found = {name for name in os.listdir(OURS) if os.stat(os.path.join(OURS, name)).st_mode & 0o111 and "CNI " in subprocess.run(
+            [os.path.join(OURS, name)], capture_output=True, text=True, env={}, stdin=subprocess.DEVNULL, check=False).stderr}
+        self.assertEqual({*PLUGINS, "patchbay"}, found - {"bench_runner"})
         self.assertIn("bridge", PLUGINS)
+        files = {os.lstat(os.path.join(OURS, name)).st_ino for name in found}
+        self.assertEqual(len(files), len(found))
 
     def test_a_person_finds_the_plugins(self):
         def said(*words):
@@ -137,17 +151,51 @@ class Suite(suite.NodeTest):
                                       documented=False), code=4, msg="patchbay' is no plugin")
         self.assertIn("bridge", error["msg"])
 
-    def test_host_local_needs_no_process_where_it_is_of_the_same_build(self):
-        copies = copy_plugins()
+    @suite.cases(FORMS)
+    def host_local_needs_no_process_where_it_is_of_the_same_build_as(self, form):
+        copies = copy_plugins(form)
         wrap = ["strace", "-f", "-o", "/run/strace.log", "-e", "trace=execve"]
-        for directory, programs in ((OURS, []), (copies, [os.path.join(copies, "host-local")]), (copies, [])):
-            if directory == copies and not programs:
-                shutil.copy(os.path.join(OURS, "bridge"), os.path.join(copies, "host-local"))
+        for source, programs in ((None, [os.path.join(copies, "host-local")]), ("patchbay", []), ("host-local", [])):
+            if source:
+                shutil.copy(os.path.join(OURS, source), os.path.join(copies, "host-local"))
             pod = self.pod()
             for verb in ("ADD", "DEL"):
                 self.assert_ok(cni("bridge", verb, BRIDGE, netns=pod.path, container=pod.name,
-                                   directory=directory, wrap=wrap))
-                self.assertEqual(started("/run/strace.log"), programs, f"{directory} {verb}")
+                                   directory=copies, wrap=wrap))
+                self.assertEqual(started("/run/strace.log"), programs, f"{source} {verb}")
+
+    @suite.cases([("/bin/true", lambda: "/bin/true"), ("the reference's bridge", lambda: f"{REFERENCE}/bridge"),
+                  ("portmap", lambda: os.path.join(OURS, "portmap")), ("bridge of another build", lambda: make_another("bridge", "/run/another")),
+                  ("flannel of another build", lambda: make_another("flannel", "/run/another"))])
+    def a_file_changes_its_name_alone_when_it_is_replaced_by(self, make):
+        """And nothing calls itself: host-local that is bridge would call host-local."""
+        program = make()
+        if not os.path.exists(program):
+            self.skipTest(f"the Go plugins are not in {REFERENCE}")
+        os.makedirs(COPIES)
+        for name in PLUGINS:
+            shutil.copy(os.path.join(OURS, name), COPIES)
+        with open("/run/subnet.env", "w", encoding="ascii") as file:
+            file.write("FLANNEL_NETWORK=10.1.0.0/16\nFLANNEL_SUBNET=10.1.2.1/24\nFLANNEL_MTU=1450\nFLANNEL_IPMASQ=true\n")
+        flannel = {"cniVersion": "1.0.0", "name": "net2", "type": "flannel", "subnetFile": "/run/subnet.env", "delegate": {"bridge": "cni1"}}
+        calling = {"host-local": BRIDGE, "bridge": flannel}
+        options = {"netns": self.pod().path, "directory": COPIES, "documented": False}
+        wrap = ["strace", "-f", "-o", "/run/strace.log", "-e", "trace=execve"]
+
+        def files():
+            about = {name: os.stat(os.path.join(COPIES, name)) for name in PLUGINS}
+            return {name: (one.st_ino, one.st_mtime_ns, one.st_size) for name, one in about.items()}
+        for name in PLUGINS:
+            before = files()
+            subprocess.run(["cp", "-f", program, os.path.join(COPIES, name)], check=True)
+            self.assertEqual({other for other, file in files().items() if file != before[other]}, {name})
+            for verb in ("ADD", "DEL") if name in calling else ():
+                cni(calling[name]["type"], verb, calling[name], wrap=wrap, **options)
+                self.assertLessEqual(len(started("/run/strace.log")), 4, f"{name}: {verb}")
+            shutil.copy(os.path.join(OURS, name), COPIES)
+        for conf in calling.values():  # each name is the plugin again, and the rest is as ever
+            for verb in ("ADD", "DEL"):
+                self.assert_ok(cni(conf["type"], verb, conf, **options))
 
     def test_both_ways_leave_the_same_and_say_the_same(self):
         copies = copy_plugins()

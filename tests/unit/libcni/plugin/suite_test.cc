@@ -3,10 +3,18 @@
 #include <doctest/doctest.h>
 
 #include <cerrno>
+#include <fstream>
 
+#include "libcni/plugin/build_note.h"
 #include "libcni/plugin/manual.h"
+#include "libcni/plugin/single.h"
 #include "tests/unit/libcni/reading.h"
 #include "tests/unit/libcni/stderr.h"
+#include "tests/unit/surroundings.h"
+
+// As scripts/cmake/build_note.cmake writes it.
+extern "C" __attribute__((section(".note.patchbay"), used, aligned(4)))
+const cni::BuildNote patchbay_build_note{.hash = {"0123456789abcdef0123456789abcdef"}};
 
 using cni::Code;
 using cni::Command;
@@ -154,4 +162,52 @@ TEST_CASE(
   CHECK(cni::linked_plugin("fake", "/bin/sh") == nullptr);
   CHECK(cni::linked_plugin("fake", "/nowhere") == nullptr);
   CHECK(cni::linked_plugin("unknown", "/proc/self/exe") == nullptr);
+}
+
+TEST_CASE("an executable with the note of this build in its first page is of this build") {
+  char name[] = "patchbay";
+  char* argv[] = {name, nullptr};
+  {
+    const StderrKept kept;
+    cni::suite_main(kThree, {}, 1, argv);
+  }
+  const surroundings::Folder folder;
+  const auto plugin_at = [&](std::size_t offset, const cni::BuildNote& note) {
+    std::string content(offset, 'x');
+    content.append(reinterpret_cast<const char*>(&note), sizeof note);
+    std::ofstream(folder.file("fake"), std::ios::binary) << content;
+    return cni::linked_plugin("fake", folder.file("fake"));
+  };
+  CHECK(plugin_at(600, patchbay_build_note) == &kFake);
+  CHECK(plugin_at(0, patchbay_build_note) == &kFake);
+  CHECK(plugin_at(4096 - sizeof patchbay_build_note, patchbay_build_note) == &kFake);
+  CHECK(plugin_at(4096, patchbay_build_note) == nullptr);
+  cni::BuildNote other = patchbay_build_note;
+  other.hash[0] = '1';
+  CHECK(plugin_at(600, other) == nullptr);
+}
+
+TEST_CASE("an executable of one plugin is that by any name, and knows the names of the others") {
+  static constexpr const Plugin* kPlugins[] = {&kOther, &kFake};
+  static constexpr std::string_view kIpam[] = {"fake", "lease"};
+  static constexpr std::string_view kNoIpam[] = {"other", "vlan"};
+  char name[] = "/x/more-fake";
+  char* argv[] = {name, nullptr};
+  {
+    const StderrKept kept;
+    CHECK(cni::single_main({kPlugins, kIpam, kNoIpam}, 1, argv) == 0);
+    CHECK(kept.text().starts_with("CNI other plugin v"));
+  }
+  CHECK(cni::linked_plugin("fake", "/proc/self/exe") == &kFake);
+  CHECK(cni::linked_plugin("lease", "/proc/self/exe") == nullptr);
+  CHECK_NOTHROW(cni::require_ipam("lease", "/bin/sh"));
+  CHECK_NOTHROW(cni::require_ipam("x-vlan", "/bin/sh"));
+  CHECK_THROWS_WITH_AS(cni::require_ipam("vlan", "/bin/sh"),
+                       "ipam.type: 'vlan' is not an IPAM plugin", cni::Error);
+  CHECK_THROWS_WITH_AS(cni::require_ipam("other.real", "/bin/sh"),
+                       "ipam.type: 'other' is not an IPAM plugin", cni::Error);
+  CHECK(cni::calls_no_plugin("lease"));
+  CHECK(cni::calls_no_plugin("fake"));
+  CHECK_FALSE(cni::calls_no_plugin("x-fake"));
+  CHECK_FALSE(cni::calls_no_plugin("vlan"));
 }
