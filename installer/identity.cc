@@ -58,8 +58,7 @@ Identities identify(const Folder& folder, const std::vector<std::string>& names,
     one.kind = Identity::Kind::kOther;
     const bool is_known = same && same->st_dev == about->st_dev && same->st_ino == about->st_ino;
     if (is_known || is_same(folder.path_of(name), *about, self)) {
-      one = {
-          .kind = Identity::Kind::kSame, .is_link = about->st_nlink > 1, .version = self.version};
+      one = {.kind = Identity::Kind::kSame, .version = self.version};
       same = about;
     } else if (is_torn(folder.path_of(name), *about, self)) {
       one = {.kind = Identity::Kind::kPatchbay, .version = self.version, .what = "cut off"};

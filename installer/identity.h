@@ -17,7 +17,6 @@ struct Identity {
     kOther,     ///< another program, a symbolic link out of the folder, or nothing to be asked
   };
   Kind kind = Kind::kMissing;
-  bool is_link = false;      ///< of kSame: the file has other names, which cp over one changes, too
   std::string version = {};  ///< of kPatchbay
   std::string what = {};     ///< as it calls itself: "CNI bridge plugin v1.9.1"; or why it cannot
   std::string plugin = {};   ///< "bridge", of `what`

@@ -98,20 +98,19 @@ class Source {
   bool is_temporary_ = false;
 };
 
-// Whether calls of the name run another plugin: somebody wrote through one of several names of a
-// file.
-bool is_mixed_up(const std::string& name, const Identity& one) {
+// Whether calls of the name run another plugin, as where somebody wrote through one of several hard
+// links: nothing that uninstall should bring back.
+bool is_another_plugin(const std::string& name, const Identity& one) {
   return one.kind == Kind::kOther && !one.plugin.empty() && one.plugin != name;
 }
 
 // Puts the file under the name; returns what it did.
 std::string put_name(const Folder& folder, const std::string& source, const std::string& name,
                      const Identity& before) {
-  const bool is_kept = before.kind == Kind::kOther && !is_mixed_up(name, before);
+  const bool is_kept = before.kind == Kind::kOther && !is_another_plugin(name, before);
   if (is_kept) folder.keep(name);
   folder.put(source, name);
   if (before.kind == Kind::kMissing) return cat("installed ", name);
-  if (before.is_link) return cat("separated ", name, " (cp over one name of a file changes all)");
   return cat("replaced  ", name, " (", before.what, is_kept ? ", which uninstall restores)" : ")");
 }
 
@@ -123,7 +122,7 @@ std::size_t put_names(const Folder& folder, const Identities& before, const Self
     if (source.is_temporary() && name != kSuite) require_answer(folder, source.file(), name);
   }
   for (const auto& [name, one] : before) {
-    if (one.kind == Kind::kSame && !one.is_link) continue;
+    if (one.kind == Kind::kSame) continue;
     say(put_name(folder, source.file(), name, one));
     ++changed;
   }
@@ -189,12 +188,12 @@ Status verify(const Options& options) {
   for (const auto& [name, one] : identify(folder, options.names, self)) {
     if (one.kind == Kind::kSame) continue;
     ++wrong;
-    say(cat(folder.path_of(name), ": ",
-            one.kind == Kind::kMissing ? "it is missing"
-            : one.kind == Kind::kPatchbay
-                ? cat("it is another build or has another mode: ", one.what)
-                : cat("it is ", one.what),
-            is_mixed_up(name, one) ? cat(", so that calls of ", name, " run ", one.plugin) : ""));
+    say(cat(
+        folder.path_of(name), ": ",
+        one.kind == Kind::kMissing    ? "it is missing"
+        : one.kind == Kind::kPatchbay ? cat("it is another build or has another mode: ", one.what)
+                                      : cat("it is ", one.what),
+        is_another_plugin(name, one) ? cat(", so that calls of ", name, " run ", one.plugin) : ""));
   }
   say(cat("patchbay ", self.version, " in ", options.dir, ": ", options.names.size() - wrong,
           " of ", options.names.size(), " names are this executable",

@@ -13,7 +13,7 @@ namespace tool::doctor {
 
 namespace {
 
-enum class Fault { kMissing, kMisspelt, kNoexec, kNotExecutable, kFails };
+enum class Fault { kMissing, kMisspelt, kNoexec, kNotExecutable, kAnother, kFails };
 
 // A type that is one letter off is the config's mistake.
 std::string correction_of(const Node& node, const PluginFile& program) {
@@ -67,7 +67,7 @@ std::string cause_of(const std::string& failure) {
 struct Broken {
   Fault fault = Fault::kMissing;
   std::string dir = {};     ///< in which they are, or belong
-  std::string cause = {};   ///< of kFails
+  std::string cause = {};   ///< of kFails; of kAnother, the plugin
   std::string remedy = {};  ///< of kMisspelt
   bool is_ours = true;      ///< the suite has them, or is not there
   bool is_used = true;      ///< by a network, else by attachments alone
@@ -83,10 +83,12 @@ Broken broken_by(const Node& node, const PluginFile& one) {
     if (!out.remedy.empty()) out.fault = Fault::kMisspelt;
     return out;
   }
-  out.fault = one.is_on_noexec    ? Fault::kNoexec
-              : one.is_executable ? Fault::kFails
-                                  : Fault::kNotExecutable;
+  out.fault = one.is_on_noexec       ? Fault::kNoexec
+              : !one.is_executable   ? Fault::kNotExecutable
+              : !one.another.empty() ? Fault::kAnother
+                                     : Fault::kFails;
   if (out.fault == Fault::kFails) out.cause = cause_of(one.failure);
+  if (out.fault == Fault::kAnother) out.cause = one.another;
   return out;
 }
 
@@ -101,6 +103,7 @@ std::string remedy_for(const Node& node, const Broken& how, const Names& types) 
     case Fault::kNotExecutable:
       return cat("chmod 755 ", joined(files, " "));
     case Fault::kMissing:
+    case Fault::kAnother:
     case Fault::kFails:
       break;
   }
@@ -129,6 +132,8 @@ std::string text_for(const Node& node, const Broken& how, const Names& types) {
       return cat(who, are, " on a file system that is mounted noexec");
     case Fault::kNotExecutable:
       return cat(who, are, " not executable");
+    case Fault::kAnother:
+      return cat(who, are, " the plugin ", how.cause);
     case Fault::kFails:
       return cat(who, is_one ? " fails" : " fail", " at VERSION: ", how.cause);
     default:
@@ -157,12 +162,6 @@ Finding finding_for(const Node& node, const Broken& how, const Names& types) {
           remedy_for(node, how, types), all};
 }
 
-bool is_mixed_up(const Node& node, const PluginFile& one) {
-  return std::ranges::any_of(node.mixed_up, [&](const MixedUp& each) {
-    return dir_of(one.file) == each.dir && std::ranges::count(each.names, one.type) != 0;
-  });
-}
-
 bool speaks(const PluginFile& program, const std::string& version) {
   const std::string wanted = version.empty() ? "0.1.0" : version;
   const auto& known = program.versions;
@@ -175,26 +174,12 @@ bool speaks(const PluginFile& program, const std::string& version) {
 Findings check_plugins(const Node& node) {
   std::map<Broken, Names> found;
   for (const PluginFile& one : node.programs) {
-    if (one.is_broken() && !is_mixed_up(node, one)) found[broken_by(node, one)].push_back(one.type);
+    if (one.is_broken()) found[broken_by(node, one)].push_back(one.type);
   }
   Findings out;
   for (auto& [how, types] : found) {
     std::ranges::sort(types);
     out.push_back(finding_for(node, how, types));
-  }
-  return out;
-}
-
-Findings check_mixed_up(const Node& node) {
-  Findings out;
-  for (const auto& [dir, plugin, names] : node.mixed_up) {
-    out.push_back(
-        {Level::kError,
-         cat("in ", dir, " '", joined(names, "', '"), "' run ",
-             plugin.empty() ? "a program of another project" : cat("the plugin ", plugin)),
-         cat("somebody wrote over one of several names of a file, as cp does: every call of these "
-             "names fails, or makes something else"),
-         install_of(node, dir, std::ranges::count(names, "patchbay") != 0 ? Names{} : names)});
   }
   return out;
 }

@@ -29,8 +29,6 @@ constexpr Check kChecks[] = {
      is_of_all_pods},
     {"plugins", Part::kPlugins, "every plugin exists and answers VERSION", check_plugins,
      kNetworks},
-    {"plugin names", Part::kPlugins, "every name in the plugins' folders is that plugin",
-     check_mixed_up},
     {"spec versions", Part::kPlugins, "the plugins support the versions of their networks",
      check_versions, kNetworks},
     {"runtime", Part::kConfigs, "the runtime supports the versions of the networks", check_runtimes,

@@ -62,7 +62,6 @@ Findings check_names(const Node& node);
 Findings check_permissions(const Node& node);
 // check_plugins.cc
 Findings check_plugins(const Node& node);
-Findings check_mixed_up(const Node& node);
 Findings check_versions(const Node& node);
 Findings check_runtimes(const Node& node);
 Findings check_releases(const Node& node);

@@ -150,12 +150,13 @@ void look_at_system(Node& node) {
 
 void look_at_programs(Node& node, const cni::RuntimeOptions& options) {
   node.programs = programs_of(node, options);
-  node.mixed_up = mixed_up_in(options.path);
-  const bool needs_install =
-      !node.mixed_up.empty() || std::ranges::any_of(node.programs, [](const PluginFile& one) {
-        return one.is_broken() || (!one.patchbay.empty() && one.patchbay != cni::build_version());
-      });
+  const bool needs_install = std::ranges::any_of(node.programs, [](const PluginFile& one) {
+    return one.is_broken() || (!one.patchbay.empty() && one.patchbay != cni::build_version());
+  });
   if (needs_install) node.suite = find_suite(options.path);
+  for (PluginFile& one : node.programs) {  // an executable of one plugin works by any other name
+    if (!node.suite.plugins.contains(one.type)) one.another.clear();
+  }
 }
 
 // Calls the plugins. Those that would wait for a lock without an end are left out.

@@ -35,10 +35,6 @@ std::vector<Repaired> looks_of(const Node& node, const cni::RuntimeOptions& opti
 /// in the cache, on something of a plugin's, or as a directory of leases.
 std::vector<NetworkLeftover> all_leftovers(const Node& node, const cni::RuntimeOptions& options);
 
-// look_names.cc
-/// Asks files with several names, as installers make them, for the plugin that they are.
-std::vector<MixedUp> mixed_up_in(const std::vector<std::string>& dirs);
-
 // look_suite.cc
 /// Looks for `patchbay` in the folders of plugins, beside this executable and in PATH; best of this
 /// version.

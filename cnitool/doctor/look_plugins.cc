@@ -35,9 +35,13 @@ bool is_file(const std::string& path) {
   return ::stat(path.c_str(), &about) == 0 && S_ISREG(about.st_mode);
 }
 
-// The version of a plugin of this project. Others lack its mark in their file and are not run.
-std::string patchbay_version(const std::string& file) {
-  return mentions(file, kPatchbayMark) ? cni::version_line_of(file).patchbay : "";
+// What a plugin of this project says that it is. Others lack its mark in their file and are not
+// run.
+void ask_for_name(PluginFile& of) {
+  if (!mentions(of.file, kPatchbayMark)) return;
+  const cni::VersionLine said = cni::version_line_of(of.file);
+  of.patchbay = said.patchbay;
+  if (!said.plugin.empty() && !cni::stands_for(of.type, said.plugin)) of.another = said.plugin;
 }
 
 PluginFile program_of(const std::string& type, const RuntimeOptions& options) {
@@ -60,7 +64,7 @@ PluginFile program_of(const std::string& type, const RuntimeOptions& options) {
   list.plugins.push_back({.type = type, .conf = nlohmann::json::object()});
   try {
     out.versions = cni::Runtime(options).versions(list).front().versions;
-    out.patchbay = patchbay_version(out.file);
+    ask_for_name(out);
   } catch (const std::exception& e) {
     out.failure = e.what();
   }
@@ -70,7 +74,8 @@ PluginFile program_of(const std::string& type, const RuntimeOptions& options) {
 bool know_status(const Node& node, const std::set<std::string>& types) {
   return std::ranges::all_of(types, [&node](const std::string& type) {
     const PluginFile* const program = node.program(type);
-    return program != nullptr && std::ranges::count(program->versions, "1.1.0") != 0;
+    return program != nullptr && !program->is_broken() &&
+           std::ranges::count(program->versions, "1.1.0") != 0;
   });
 }
 

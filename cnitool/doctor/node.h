@@ -78,7 +78,6 @@ struct Node {
   std::vector<std::string> plugin_path;
   std::vector<Place> places;  ///< of configs, plugins and state
   std::vector<PluginFile> programs;
-  std::vector<MixedUp> mixed_up;
   Suite suite;  ///< looked for where a plugin has to be installed
   std::vector<Complaint> complaints;
 

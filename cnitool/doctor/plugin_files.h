@@ -19,10 +19,11 @@ struct PluginFile {
   std::string failure = {};                ///< why it does not answer VERSION
   std::vector<std::string> versions = {};  ///< of the spec
   std::string patchbay = {};               ///< version of patchbay; empty: not one of it
+  std::string another = {};                ///< the plugin of patchbay that is in its place
 
   /// Whether no call of it can succeed.
   bool is_broken() const {
-    return file.empty() || !is_executable || is_on_noexec || !failure.empty();
+    return file.empty() || !is_executable || is_on_noexec || !failure.empty() || !another.empty();
   }
 };
 
@@ -32,13 +33,6 @@ struct Suite {
   std::string file = {};  ///< absolute; empty: none was found
   std::string version = {};
   std::set<std::string> plugins = {};
-};
-
-/// Names of a file with several names that is one plugin alone, and another than these.
-struct MixedUp {
-  std::string dir;
-  std::string plugin;  ///< empty: a program that does not name itself
-  std::vector<std::string> names;
 };
 
 /// The error that a plugin of a network returned for STATUS.
