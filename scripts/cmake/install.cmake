@@ -1,6 +1,6 @@
 # cmake --install: three components. `library` is libcni and the layer for links, addresses and routes, with the
 # headers that a program needs which is a runtime or a plugin, for find_package(patchbay) and pkg-config; `tool` is
-# cnitool with its manual page and completion, `plugins` the plugins.
+# cnitool with its manual page and completion, `plugins` the plugins and patchbay, which puts them into other folders.
 include(CMakePackageConfigHelpers)
 
 set(public_headers
@@ -66,19 +66,18 @@ install(FILES ${documents}/_cnitool
 install(FILES ${documents}/cnitool.fish
         DESTINATION ${CMAKE_INSTALL_DATADIR}/fish/vendor_completions.d COMPONENT tool)
 
-install(TARGETS patchbay RUNTIME DESTINATION ${CNI_PLUGIN_DIR} COMPONENT plugins)
+# Aside and renamed: CMake removes a file before it writes it, and no name may be missing while pods start.
 get_property(plugins GLOBAL PROPERTY CNI_PLUGINS)
-# Hard links: who copies over a symbolic link writes into the file of all plugins. By rename, so that no name is
-# missing at any moment.
+list(TRANSFORM plugins PREPEND single_ OUTPUT_VARIABLE programs)
+install(TARGETS ${programs} patchbay RUNTIME DESTINATION ${CNI_PLUGIN_DIR}/.new COMPONENT plugins)
 install(CODE "
   set(dir \"${CNI_PLUGIN_DIR}\")
   cmake_path(ABSOLUTE_PATH dir BASE_DIRECTORY \"\${CMAKE_INSTALL_PREFIX}\" NORMALIZE)
-  foreach(name ${plugins})
-    file(CREATE_LINK \"\$ENV{DESTDIR}\${dir}/patchbay\" \"\$ENV{DESTDIR}\${dir}/.\${name}.new\" COPY_ON_ERROR)
-    file(RENAME \"\$ENV{DESTDIR}\${dir}/.\${name}.new\" \"\$ENV{DESTDIR}\${dir}/\${name}\")
-    file(REMOVE \"\$ENV{DESTDIR}\${dir}/.\${name}.new\")
-    list(APPEND CMAKE_INSTALL_MANIFEST_FILES \"\${dir}/\${name}\")
-  endforeach()" COMPONENT plugins)
+  foreach(name ${plugins} patchbay)
+    file(RENAME \"\$ENV{DESTDIR}\${dir}/.new/\${name}\" \"\$ENV{DESTDIR}\${dir}/\${name}\")
+  endforeach()
+  file(REMOVE_RECURSE \"\$ENV{DESTDIR}\${dir}/.new\")
+  list(TRANSFORM CMAKE_INSTALL_MANIFEST_FILES REPLACE \"/\\\\.new/\" \"/\")" COMPONENT plugins)
 # The unit has the path of the plugin: the prefix is known when it is installed.
 set(units ${PROJECT_SOURCE_DIR}/plugins/dhcp/systemd)
 set(unit ${CMAKE_CURRENT_BINARY_DIR}/cni-dhcp.service)

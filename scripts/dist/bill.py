@@ -1,4 +1,4 @@
-"""The bill of materials of an executable: the libraries that the linker took something from."""
+"""Bills of materials of executables: the libraries that the linker took something from."""
 
 import hashlib
 import json
@@ -14,19 +14,23 @@ LICENCES = {"glibc": "LGPL-2.1-or-later", "gcc": "GPL-3.0-or-later WITH GCC-exce
             "zlib": "Zlib", "dbus": "AFL-2.1 OR GPL-2.0-or-later", "libzstd": "BSD-3-Clause", "grpc": "Apache-2.0", "protobuf": "BSD-3-Clause",
             "abseil": "Apache-2.0", "c-ares": "MIT", "re2": "BSD-3-Clause"}
 #: Libraries that are headers alone, of which a map of the linker knows nothing.
-HEADERS = {"patchbay": ["nlohmann-json3-dev"], "cnitool": ["nlohmann-json3-dev", "libcli11-dev", "libtomlplusplus-dev"],
+HEADERS = {"cnitool": ["nlohmann-json3-dev", "libcli11-dev", "libtomlplusplus-dev"],
            "patchbay-agent": ["nlohmann-json3-dev", "libcli11-dev"]}
+#: Sections with something of a program, unlike .comment.
+SECTIONS = ("text", "rodata", "data", "bss", "tdata", "tbss", "init_array", "fini_array")
 
 
 def archives(program):
     """The archives of the distribution that the linker took something from."""
-    command = run("ninja", "-C", WORK / "build", "-t", "commands", program).strip().split("\n")
+    command = run("ninja", "-C", WORK / "build", "-t", "commands", f"bin/{program}").strip().split("\n")
     link = next(line for line in reversed(command) if f" -o bin/{program} " in line)
     link = re.search(r"(?:^|&& )(\S*[cg]\+\+ .*?-o bin/\S+ .*?)(?: &&|$)", link)[1]
     found = WORK / f"{program}.map"
     subprocess.run(f"{link} -Wl,-Map={found} -o {WORK}/{program}.again", shell=True, check=True, cwd=WORK / "build")
-    included = found.read_text(errors="replace").split("\nDiscarded input sections")[0]
-    return {os.path.realpath(path) for path in re.findall(r"^(/[^\s(]+\.a)\(", included, re.MULTILINE)}
+    # What it loaded and then discarded, because no plugin of the executable calls it, is not in it.
+    kept = found.read_text(errors="replace").split("\nLinker script and memory map\n")[1]
+    sections = rf"^ \.(?:{'|'.join(SECTIONS)})\S*\s+0x[0-9a-f]+\s+0x([0-9a-f]+) (/\S+\.a)\("
+    return {os.path.realpath(path) for size, path in re.findall(sections, kept, re.MULTILINE) if int(size, 16)}
 
 
 def packages_of(program):
@@ -40,7 +44,7 @@ def packages_of(program):
                 break
         else:
             raise SystemExit(f"no package has {archive}")
-    out |= {name: "" for name in HEADERS[program]}
+    out |= {name: "" for name in HEADERS.get(program, ["nlohmann-json3-dev"])}
     return {name: query("-W", "-f", "${Version}", name) for name in sorted(out)}
 
 
@@ -49,21 +53,28 @@ def licence(package):
     return LICENCES[re.sub(r"^gcc-.*", "gcc", source)]
 
 
-def bill(program, packages, when):
-    """SPDX 2.3: the executable, and what it contains."""
-    content = staged(program).read_bytes()
+def part(name, number, **more):
+    """One package, as SPDX calls an executable, too."""
+    return {"SPDXID": f"SPDXRef-{re.sub(r'[^A-Za-z0-9.-]', '-', name)}", "name": name, "versionInfo": number,
+            "downloadLocation": "NOASSERTION", "copyrightText": "NOASSERTION"} | more
+
+
+def bill(name, linked, when):
+    """SPDX 2.3: executables, and what each contains. linked: {executable: {package: version}}."""
     created = run("date", "-u", "-d", f"@{when}", "+%Y-%m-%dT%H:%M:%SZ").strip()
-    own = {"SPDXID": f"SPDXRef-{program}", "name": program, "versionInfo": version(), "downloadLocation": "NOASSERTION",
-           "licenseConcluded": "NOASSERTION", "licenseDeclared": "NOASSERTION", "copyrightText": "NOASSERTION",
-           "checksums": [{"algorithm": "SHA256", "checksumValue": hashlib.sha256(content).hexdigest()}]}
-    parts = [{"SPDXID": f"SPDXRef-{re.sub(r'[^A-Za-z0-9.-]', '-', name)}", "name": name, "versionInfo": number,
-              "downloadLocation": "NOASSERTION", "licenseConcluded": licence(name), "licenseDeclared": licence(name),
-              "copyrightText": "NOASSERTION"} for name, number in packages.items()]
-    relations = [{"spdxElementId": "SPDXRef-DOCUMENT", "relationshipType": "DESCRIBES", "relatedSpdxElement": own["SPDXID"]}]
-    relations += [{"spdxElementId": own["SPDXID"], "relationshipType": "STATIC_LINK", "relatedSpdxElement": part["SPDXID"]}
-                  for part in parts]
-    text = {"spdxVersion": "SPDX-2.3", "dataLicense": "CC0-1.0", "SPDXID": "SPDXRef-DOCUMENT", "name": f"{program}-{version()}",
-            "documentNamespace": f"urn:patchbay:{program}:{version()}:{hashlib.sha256(content).hexdigest()[:16]}",
-            "creationInfo": {"created": created, "creators": ["Tool: scripts/package"]}, "packages": [own, *parts],
+    digests = {program: hashlib.sha256(staged(program).read_bytes()).hexdigest() for program in linked}
+    own = [part(program, version(), licenseConcluded="NOASSERTION", licenseDeclared="NOASSERTION",
+                checksums=[{"algorithm": "SHA256", "checksumValue": digest}]) for program, digest in digests.items()]
+    libraries = {library: number for packages in linked.values() for library, number in packages.items()}
+    parts = {library: part(library, number, licenseConcluded=licence(library), licenseDeclared=licence(library))
+             for library, number in sorted(libraries.items())}
+    relations = [{"spdxElementId": "SPDXRef-DOCUMENT", "relationshipType": "DESCRIBES", "relatedSpdxElement": one["SPDXID"]}
+                 for one in own]
+    relations += [{"spdxElementId": one["SPDXID"], "relationshipType": "STATIC_LINK", "relatedSpdxElement": parts[library]["SPDXID"]}
+                  for one in own for library in linked[one["name"]]]
+    digest = hashlib.sha256("".join(digests.values()).encode()).hexdigest()[:16]
+    text = {"spdxVersion": "SPDX-2.3", "dataLicense": "CC0-1.0", "SPDXID": "SPDXRef-DOCUMENT", "name": f"{name}-{version()}",
+            "documentNamespace": f"urn:patchbay:{name}:{version()}:{digest}",
+            "creationInfo": {"created": created, "creators": ["Tool: scripts/package"]}, "packages": [*own, *parts.values()],
             "relationships": relations}
-    (OUT / f"{program}-linux-{ARCHITECTURE}-v{version()}.spdx.json").write_text(json.dumps(text, indent=2) + "\n")
+    (OUT / f"{name}-linux-{ARCHITECTURE}-v{version()}.spdx.json").write_text(json.dumps(text, indent=2) + "\n")

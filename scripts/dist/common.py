@@ -21,7 +21,10 @@ RUNNER = [ROOT / "scripts" / ARCHITECTURE, "run"] if FOREIGN else []
 PACKAGES = ROOT / "build" / ARCHITECTURE / "root" if FOREIGN else pathlib.Path("/")
 #: Of each Debian package: what cmake --install writes, and then the package's files; its programs and their folders.
 STAGES = {"patchbay": WORK / "root", "patchbay-agent": WORK / "agent"}
-PROGRAMS = {"patchbay": {"patchbay": "usr/lib/cni", "cnitool": "usr/bin"}, "patchbay-agent": {"patchbay-agent": "usr/sbin"}}
+#: The plugins, and the multi-call binary of them.
+PLUGINS = re.findall(r"(?m)^cni_plugin\(([\w-]+)", (ROOT / "plugins/CMakeLists.txt").read_text())
+SUITE = (*PLUGINS, "patchbay")
+PROGRAMS = {"patchbay": {**{name: "usr/lib/cni" for name in SUITE}, "cnitool": "usr/bin"}, "patchbay-agent": {"patchbay-agent": "usr/sbin"}}
 
 
 def run(*command, **options):
@@ -66,8 +69,7 @@ def staged(program):
 
 def ask(program, *options):
     """What the agent or one of the plugins prints."""
-    path = staged(program) if program == "patchbay-agent" else staged("patchbay").parent / program
-    return run(*RUNNER, path, *options)
+    return run(*RUNNER, staged(program), *options)
 
 
 def shared_libraries(executable):
@@ -77,10 +79,6 @@ def shared_libraries(executable):
     folder = f"lib/{TRIPLETS[ARCHITECTURE]}"
     names = set(re.findall(r"\(NEEDED\).*\[(.*)\]", heads)) - {pathlib.Path(loader).name}
     return {path: PACKAGES / path for path in (loader, *(f"{folder}/{name}" for name in sorted(names)))}
-
-
-def plugins():
-    return ask("patchbay", "--list").split()
 
 
 def copyrights(packages):

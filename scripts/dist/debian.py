@@ -5,7 +5,7 @@ import re
 import shutil
 
 from dist import manual
-from dist.common import ARCHITECTURE, OUT, PROGRAMS, ROOT, STAGES, WORK, ask, compressed, copyrights, plugins, run, staged, version
+from dist.common import ARCHITECTURE, OUT, PLUGINS, PROGRAMS, ROOT, STAGES, WORK, ask, compressed, copyrights, run, staged, version
 
 EXAMPLES = ROOT / "conf-examples"
 # The beginning of each.
@@ -62,7 +62,7 @@ def manuals(when):
     about = version(), when, "/usr/lib/cni"
     tool = STAGES["patchbay"] / "usr/share/man/man1/cnitool.1"
     pages = {"man1/cnitool.1": manual.tool_page(tool.read_text(), when), "man8/patchbay.8": manual.suite_page(ask, about)}
-    pages |= {f"man8/cni-{plugin}.8": manual.plugin_page(plugin, ask, about) for plugin in plugins()}
+    pages |= {f"man8/cni-{plugin}.8": manual.plugin_page(plugin, ask, about) for plugin in PLUGINS}
     tool.unlink()
     return pages
 

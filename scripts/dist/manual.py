@@ -106,7 +106,7 @@ def plugin_page(plugin, ask, about):
     page += "\n".join(line if line.startswith(".PP") else roff(line) for line in called.split("\n")) + "\n"
     page += listed(((f"`{words[0]}`", sentence(words[1])) for words in [*options, *commands]))
     page += ".SH KEYS\n" + (listed(keys) if keys else "None of its own.\n")
-    files = [CONFIG, (f"{folder}/{plugin}", "the plugin: a hard link to patchbay"), *STATE.get(plugin, [])]
+    files = [CONFIG, (f"{folder}/{plugin}", "the plugin"), *STATE.get(plugin, [])]
     return page + endings(ENVIRONMENT, PLUGIN_STATUS, files, [("cnitool", 1), ("patchbay", 8), ("ip", 8)])
 
 
@@ -134,7 +134,7 @@ def suite_page(ask, about):
     page += ".SH OPTIONS\n" + listed((f"`{words[0]}`", sentence(words[1]))
                                      for words in (re.split(r"  +", line.strip(), maxsplit=1) for line in options.splitlines()))
     numbers = [(number, sentence(text)) for number, text in re.findall(r"(\d) ([^.]*?)(?=, \d|\.$)", status.strip())]
-    files = [CONFIG, (f"{folder}/patchbay", "the executable, of which each plugin's name is a hard link"),
+    files = [CONFIG, (f"{folder}/patchbay", "the executable; the plugins beside it do not need it"),
              ("DIR/.patchbay/previous", "the files that `patchbay install` replaced, for `patchbay uninstall`")]
     return page + endings([], numbers, files, [("cnitool", 1), *((f"cni-{plugin}", 8) for plugin in plugins)])
 

@@ -151,8 +151,8 @@ def boot(work):
              "etc/cni/net.d/10-net1.conflist": work / "10-net1.conflist", **files_of_unit_tests()}
     for kind, ipam in IPAM.items():
         (work / kind).write_text(json.dumps({"cniVersion": "1.1.0", "name": "net2", "type": kind, "ipam": ipam}))
-        files |= {f"conf/{kind}": work / kind, f"cni/{kind}": BIN / "patchbay"}
-    files |= {f"cni/{plugin['type']}": BIN / "patchbay" for plugin in NETWORK["plugins"]}
+        files |= {f"conf/{kind}": work / kind, f"cni/{kind}": BIN / kind}
+    files |= {f"cni/{plugin['type']}": BIN / plugin["type"] for plugin in NETWORK["plugins"]}
     kernel = need(ARM64, "kernel", stdout=subprocess.PIPE, text=True).stdout.strip()
     initrd.make(work, kernel, MODULES, INIT.replace("@UNIT@", str(UNIT)), files)
     machine = subprocess.run([

@@ -1,6 +1,7 @@
 """Which packages of the distribution an executable has parts of, by its symbols: what the linker says of itself is not asked."""
 
 import collections
+import functools
 import pathlib
 import re
 import subprocess
@@ -34,17 +35,23 @@ def archives_of(executable):
     triplet = {"Advanced Micro Devices X86-64": "x86_64-linux-gnu", "AArch64": "aarch64-linux-gnu"}[
         re.search(r"Machine:\s+(.*)", run("readelf", "-h", executable))[1]]
     places = [f"/usr/lib/{triplet}", f"/usr/lib/gcc/{triplet}", f"/usr/lib/gcc-cross/{triplet}", f"/usr/{triplet}/lib"]
-    return sorted({path for place in places for path in pathlib.Path(place).rglob("*.a")})
+    return tuple(sorted({path for place in places for path in pathlib.Path(place).rglob("*.a")}))
 
 
-def packages_in(executable):
-    """{package: how many names only it defines of those that the executable has}"""
-    paths = archives_of(executable)
+@functools.cache
+def definers_in(paths):
+    """{name: packages whose archives define it}"""
     of = owners(paths)
     definers = collections.defaultdict(set)
     for path in paths:
         for name in defined(path, "TDBRi"):  # not weak: what templates make is in many files
             definers[name].add(of.get(str(path), str(path)))
+    return definers
+
+
+def packages_in(executable):
+    """{package: how many names only it defines of those that the executable has}"""
+    definers = definers_in(archives_of(executable))
     names = defined(executable)
     found = collections.Counter(next(iter(definers[name])) for name in names if len(definers.get(name, ())) == 1)
     found = {package: count for package, count in found.items() if count >= FEW}

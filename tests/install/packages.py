@@ -25,7 +25,7 @@ REFERENCE = pathlib.Path(os.environ.get("PATCHBAY_REFERENCE", "/usr/lib/cni"))
 SECTIONS = ["NAME", "SYNOPSIS", "DESCRIPTION", "KEYS", "ENVIRONMENT", "EXIT STATUS", "FILES", "SEE ALSO"]
 AGENT = "patchbay-agent"
 PROGRAMS = {"patchbay": "usr/lib/cni/patchbay", "cnitool": "usr/bin/cnitool", AGENT: "usr/sbin/patchbay-agent"}
-PACKAGES = {"patchbay": ("patchbay", "cnitool"), AGENT: (AGENT,)}
+MOST = 40e6  # bytes of all plugins together
 
 
 def run(*command, **options):
@@ -62,6 +62,8 @@ class Made:
         self.main = [path for path in self.files.rglob("*") if not path.is_dir()]
         run("dpkg", "-x", self.one("patchbay-agent_*.deb"), self.files)
         self.names = run(self.files / PROGRAMS["patchbay"], "--list").split()
+        self.programs = PROGRAMS | {name: f"usr/lib/cni/{name}" for name in self.names}
+        self.packages = {"patchbay": set(self.programs) - {AGENT}, AGENT: {AGENT}}
 
     def one(self, pattern):
         """The file of this machine's architecture; bills of materials have its name, too."""
@@ -74,28 +76,27 @@ class Made:
         return {path.parent.name + path.stem: path for path in folder.rglob("*.debug")}
 
 
-def check_tarballs(made):
-    for pattern, whole in (("patchbay-linux-*.tgz", False), ("patchbay-copies-linux-*.tgz", True)):
-        tarball, folder = made.one(pattern), made.work / pattern.split("-linux")[0]
-        (folder / "alone").mkdir(parents=True)
-        run("tar", "-xzf", tarball, "-C", folder)
-        require({file.stat().st_uid for file in folder.iterdir() if file.is_file()} == {0}, f"{tarball.name} is root's")
-        for name in made.names:
-            alone = folder / "alone" / name
-            if whole:
-                run("tar", "-xzf", tarball, "-C", folder / "alone", f"./{name}")
-            else:
-                shutil.copy(folder / name, alone)
-            said = run(alone, "--version")
-            if f"CNI {name} plugin patchbay" not in said:
-                sys.exit(f"FAIL {name}: {said}")
-        require({"COPYRIGHT", "LICENSE", "README.md"} < {file.name for file in folder.iterdir()},
-                f"{tarball.name}: each name works when it is {'extracted' if whole else 'copied'} alone")
+def check_tarball(made):
+    tarball, folder = made.one("patchbay-linux-*.tgz"), made.work / "tarball"
+    folder.mkdir()
+    for name in made.names:
+        run("tar", "-xzf", tarball, "-C", folder, f"./{name}")
+        said = run(folder / name, "--version")
+        if f"CNI {name} plugin patchbay" not in said:
+            sys.exit(f"FAIL {name}: {said}")
+        (folder / name).unlink()
+    run("tar", "-xzf", tarball, "-C", folder)
+    require({file.stat().st_uid for file in folder.iterdir()} == {0}, f"{tarball.name} is root's")
+    require({file.name for file in folder.iterdir()} == {*made.names, "patchbay", "COPYRIGHT", "LICENSE", "README.md"},
+            f"{tarball.name}: each plugin works when it is extracted alone")
+    different = [name for name in made.names if (folder / name).read_bytes() != (made.files / made.programs[name]).read_bytes()]
+    require(not different, f"the package has the same executables: {different}")
 
 
 def check_package(made):
     plugins = made.files / "usr/lib/cni"
-    require({file.stat().st_nlink for file in plugins.iterdir()} == {len(made.names) + 1}, "names are hard links")
+    require({file.name: file.stat().st_nlink for file in plugins.iterdir()} == dict.fromkeys([*made.names, "patchbay"], 1),
+            "each plugin is a file of its own")
     require("patchbay" in run(made.files / "usr/bin/cnitool", "--version"), "cnitool runs")
     deb = made.one("patchbay_*.deb")
     said = run("dpkg-deb", "-f", deb, "Provides", "Replaces")
@@ -110,7 +111,7 @@ def check_package(made):
     known = set(re.findall(r'\{"(\w+)", "CONFIG_', (ROOT / "netlink/types/hints.cc").read_text()))
     require(modules ^ known == {"br_netfilter", "sch_bfifo"}, "the example for modules-load.d has the modules of the plugins")
     notes = (doc / "copyright").read_text()
-    for program in PACKAGES["patchbay"]:
+    for program in made.packages["patchbay"]:
         for library in libraries(made, program):
             require(f"\n== {library}, which is linked in\n\n" in notes, f"{program}: the copyright of {library}")
 
@@ -163,37 +164,41 @@ def check_manuals(made):
 
 
 def check_symbols(made):
-    files = {package: made.symbols(f"{package}-dbgsym_*.deb") for package in PACKAGES}
-    for package, program in [(package, program) for package, programs in PACKAGES.items() for program in programs]:
+    files = {package: made.symbols(f"{package}-dbgsym_*.deb") for package in made.packages}
+    for package, program in [(package, program) for package, programs in made.packages.items() for program in sorted(programs)]:
         check_symbols_of(made, program, package, files[package])
 
 
 def check_symbols_of(made, program, package, files):
-    path = PROGRAMS[program]
+    path = made.programs[program]
     stripped, number = made.files / path, re.search(r"Build ID: (\w+)", run("readelf", "-n", made.files / path))[1]
     sections = run("readelf", "-SW", stripped)
     require(".symtab" not in sections and ".debug" not in sections, f"{program} is stripped: {size_of(stripped)}")
     require(number in files, f"{package}-dbgsym has the symbols of {program}: {size_of(files.get(number, stripped))}")
     at = re.search(r"(?m)^([0-9a-f]+) T main$", run("nm", files[number]))[1]
     where = run("addr2line", "-e", files[number], at)
-    require(re.match(r"/usr/src/patchbay-[\d.]+/(plugins/main|cnitool/cnitool|plugins/devices/agent/main)\.cc:\d+", where),
+    require(re.match(r"/usr/src/patchbay-[\d.]+/"
+                     r"(plugins/main|cnitool/cnitool|plugins/devices/agent/main|build/package/build/plugins/single/[\w-]+)\.cc:\d+", where),
             f"they have its lines: {where.strip()}")
     require(str(made.folder) not in run("strings", "-n", "8", stripped), f"{program} has no path of the folder")
 
 
 def libraries(made, program):
     """{package: version} of the bill of materials."""
-    bill = json.loads(made.one(f"{program}-linux-*.spdx.json").read_text())
-    return {part["name"]: part["versionInfo"] for part in bill["packages"] if part["name"] != program}
+    of = program if program in ("cnitool", AGENT) else "patchbay"
+    bill = json.loads(made.one(f"{of}-linux-*.spdx.json").read_text())
+    parts = {part["SPDXID"]: part for part in bill["packages"]}
+    linked_in = [parts[one["relatedSpdxElement"]] for one in bill["relationships"]
+                 if one["relationshipType"] == "STATIC_LINK" and parts[one["spdxElementId"]]["name"] == program]
+    return {part["name"]: part["versionInfo"] for part in linked_in}
 
 
 def check_bills(made):
     """The linker's map says what a bill has; the symbols of what was linked say the same."""
-    for program in PROGRAMS:
+    for program in made.programs:
         found = linked.packages_in(made.build / "bin" / program)
         said = libraries(made, program)
-        few = {"libc6-dev"} if program == AGENT else set()  # of libc_nonshared.a, fewer than linked.FEW: libc itself is the host's
-        require(set(found) == set(said) - few, f"{program}: the bill of materials has the libraries whose symbols it has: "
+        require(set(found) == set(said), f"{program}: the bill of materials has the libraries whose symbols it has: "
                 f"{', '.join(f'{name} {found.get(name, 0)}' for name in sorted({*said, *found}))}")
         for name, number in said.items():
             if run("dpkg-query", "-W", "-f", "${Version}", name) != number:
@@ -201,14 +206,16 @@ def check_bills(made):
 
 
 def check_sizes(made):
-    """One file for all plugins is at most a tenth of the reference plugins, as far as those are here."""
+    """All plugins together, beside the reference plugins as far as those are here."""
+    ours = sum((made.files / made.programs[name]).stat().st_size for name in made.names)
+    require(ours <= MOST, f"all {len(made.names)} plugins are {ours / 1e6:.2f} MB")
     theirs = [path for path in REFERENCE.glob("*") if path.name in made.names and path.is_file()]
-    if not theirs or {path.stat().st_ino for path in theirs} == {theirs[0].stat().st_ino}:
+    if not theirs or b" plugin patchbay " in theirs[0].read_bytes():
         print(f"skip sizes: the reference plugins are not in {REFERENCE}")
         return
-    total, ours = sum(path.stat().st_size for path in theirs), (made.files / PROGRAMS["patchbay"]).stat().st_size
-    require(10 * ours <= total, f"all {len(made.names)} plugins are {ours / 1e6:.2f} MB, 1/{total / ours:.1f} of {len(theirs)} of the "
-            f"reference's in {REFERENCE}: {total / 1e6:.2f} MB")
+    names = {path.name for path in theirs}
+    total, same = sum(path.stat().st_size for path in theirs), sum((made.files / made.programs[name]).stat().st_size for name in names)
+    require(same < total, f"the {len(names)} of {REFERENCE}: {same / 1e6:.2f} MB, the reference's {total / 1e6:.2f} MB")
     for path in sorted(made.out.iterdir()):
         if not path.name.endswith((".sha256", ".sha512")):
             print(f"     {path.name} {path.stat().st_size}")
@@ -217,7 +224,7 @@ def check_sizes(made):
 def look(folder):
     with tempfile.TemporaryDirectory(prefix="patchbay-packages-") as name:
         made = Made(folder, pathlib.Path(name))
-        for check in (check_tarballs, check_package, check_agent, check_manuals, check_symbols, check_bills, check_sizes):
+        for check in (check_tarball, check_package, check_agent, check_manuals, check_symbols, check_bills, check_sizes):
             check(made)
 
 
