@@ -141,11 +141,9 @@ def of_machine(data):
     memory = Figure(4, "most memory of a process", peak(["ours, ifb", "ours, pod"]), "MiB",
                     peak(["reference"]), note=f"no less than {data['runner'] / 1024:.1f} can be seen")
     out.append(at_most(memory, memory.ours, 4, "4 MiB"))
-    size = Figure(4, "size of the six plugins", data["sizes"]["ours"] / 1e6, "MB",
+    size = Figure(4, "size of all plugins", data["sizes"]["ours"] / 1e6, "MB",
                   data["sizes"].get("reference", 0) / 1e6 or None)
-    if size.reference:
-        less(size, 4)
-    out.append(size)
+    out.append(at_most(size, size.ours, 40, "40 MB"))
     return out
 
 

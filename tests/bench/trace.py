@@ -64,7 +64,7 @@ def traced(subject, verbs=("ADD", "CHECK", "DEL")):
 
 
 def sizes(directory, plugins):
-    """Bytes of the plugins' files together: what is linked counts once. The reference has not all."""
+    """Bytes of the plugins' different files together. The reference has not all."""
     files = {}
     for path in (os.path.join(directory, plugin) for plugin in plugins):
         if not os.path.exists(path):
