@@ -16,13 +16,14 @@ from support.plugin import OURS  # noqa: E402
 from support.snapshot import left_by_design, pod_snapshot, snapshot  # noqa: E402
 from support.world import World, run, wait_for  # noqa: E402
 
-#: An IPAM plugin that kills the plugin that calls it while /run/killer has a file called as the verb, after its work. Before,
-#: it waits as long as there is a file "wait".
+#: An IPAM plugin that kills devices, whose delegate calls it, while /run/killer has a file called as the verb, after its work.
+#: Before, it waits as long as there is a file "wait".
 KILLER = """\
 #!/bin/sh
 while [ -e /run/killer/wait ]; do sleep 0.05; done
 "$HOST_LOCAL"; status=$?
-[ ! -e "/run/killer/$CNI_COMMAND" ] || kill -9 $PPID
+read -r _ _ _ devices _ </proc/$PPID/stat
+[ ! -e "/run/killer/$CNI_COMMAND" ] || kill -9 $devices
 exit $status
 """
 PLUGINS = "/opt/killer/bin"
