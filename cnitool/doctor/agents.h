@@ -17,8 +17,8 @@ struct DeviceAgent {
   Names networks = {};                       ///< with the plugin devices
   bool is_required = false;                  ///< by one of these, for each of its pods
   bool has_run = false;                      ///< the folder of the ledger exists
-  bool is_complete = false;                  ///< it has all that pods were promised
   std::size_t devices = 0;                   ///< in the ledger
+  std::size_t open = 0;                      ///< of these, those that no container has
   std::vector<std::int64_t> unclaimed = {};  ///< Unix times of the promises to unknown pods
   int failure = 0;                           ///< errno of a connection to its socket; 0: it listens
   bool has_unit = false, has_config = false;

@@ -11,9 +11,9 @@ namespace tool::doctor {
 
 namespace {
 
-// Whether pods may have been promised more than the ledger has. A running agent asks the kubelet.
-bool may_lack_promises(const DeviceAgent& one) {
-  return one.is_ledger_removed() || (one.has_run && !one.is_complete && one.failure != 0);
+// Whether ADD of a pod fails because a device may be that pod's. A running agent says whose it is.
+bool may_be_anyones(const DeviceAgent& one) {
+  return !one.networks.empty() && (one.open != 0 || one.is_ledger_removed());
 }
 
 std::string failure_of(const DeviceAgent& one) {
@@ -29,17 +29,12 @@ std::string failure_of(const DeviceAgent& one) {
              "': ", netlink::errno_text(one.failure));
 }
 
-std::string why_it_matters(const Node& node, const DeviceAgent& one) {
-  if (!one.networks.empty() && !one.unclaimed.empty()) {
-    const auto first = *std::ranges::min_element(one.unclaimed);
-    return cat(counted(one.unclaimed.size(), "device"),
-               " promised to pods that are not known yet, ",
-               std::max<std::int64_t>(node.now - first, 0),
-               " s ago: ADD of any pod fails with code 11, because it may be one of these");
-  }
-  if (!one.networks.empty() && may_lack_promises(one)) {
-    return "the ledger may lack devices that pods were promised: ADD of every pod fails with code "
-           "11";
+std::string why_it_matters(const DeviceAgent& one) {
+  if (may_be_anyones(one)) {
+    return cat(one.open != 0
+                   ? cat(counted(one.open, "device"), " in the ledger that no container has")
+                   : "the ledger lacks what pods were promised",
+               ": ADD of any pod fails with code 11, because it may need one");
   }
   if (one.is_required) return "a network requires a device for each pod: ADD fails";
   if (!one.has_run) return "it has never run on this node: the node offers no devices";
@@ -100,10 +95,9 @@ Findings check_agents(const Node& node) {
       report_late_promises(node, one, out);
       continue;
     }
-    const bool fails = !one.networks.empty() &&
-                       (one.is_required || !one.unclaimed.empty() || may_lack_promises(one));
+    const bool fails = may_be_anyones(one) || (!one.networks.empty() && one.is_required);
     const Level other = one.has_run ? Level::kWarning : Level::kNote;
-    out.push_back({fails ? Level::kError : other, failure_of(one), why_it_matters(node, one),
+    out.push_back({fails ? Level::kError : other, failure_of(one), why_it_matters(one),
                    remedy_for(one), one.networks});
   }
   return out;

@@ -12,6 +12,7 @@
 #include "libcni/config/json.h"
 #include "libcni/config/names.h"
 #include "libcni/daemon/unix_socket.h"
+#include "netlink/netns.h"
 #include "plugins/names/state.h"
 
 namespace tool::doctor {
@@ -36,16 +37,31 @@ std::int64_t unclaimed_since(const std::string& content) try {
   return 0;
 }
 
+// Whether a container has the device, and is the one whose pod it was promised to: its namespace
+// may exist.
+bool is_held(const cni::Dir& dir, const std::string& id, const std::string& content) try {
+  const auto file = dir.read(cni::cat(names::kDevicesHolder, id));
+  if (!file) return false;
+  const std::string first = file->content.substr(0, file->content.find('\n'));
+  const nlohmann::json holder = cni::parse_json(first, "holder");
+  const nlohmann::json entry = cni::parse_json(content, "entry");
+  const std::string netns = text_at(holder, "netns");
+  return holder.value("pod", nlohmann::json()) == entry.value("pod", nlohmann::json()) &&
+         (netlink::NetNs::find(netns) || netlink::NetNs::may_hide(netns));
+} catch (const std::exception&) {
+  return false;  // torn, or of a later format
+}
+
 void read_ledger(DeviceAgent& agent) {
   const auto dir = cni::Dir::open(agent.ledger);
   if (!dir) return;
   agent.has_run = true;
-  agent.is_complete = dir->has(names::kDevicesLedgerComplete);
   for (const std::string& name : dir->names()) {
     if (name.starts_with('.')) continue;  // a lock, a mark
     const auto file = dir->read(name);
     if (!file) continue;
     ++agent.devices;
+    if (!is_held(*dir, name, file->content)) ++agent.open;
     if (const auto since = unclaimed_since(file->content); since != 0) {
       agent.unclaimed.push_back(since);
     }

@@ -48,7 +48,7 @@ constexpr auto kKeys = cni::keys(
          .default_text = "false"}),
     cni::key<&Conf::timeout>(
         {.name = "timeout",
-         .description = "seconds that ADD waits for patchbay-agent before the ledger decides",
+         .description = "seconds that ADD waits for an answer of patchbay-agent",
          .default_text = "10",
          .minimum = 1,
          .maximum = 120}),

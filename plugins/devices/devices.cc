@@ -200,8 +200,7 @@ void gc(const cni::Request& request, cni::Collect& collect) {
   const auto ledger = Ledger::find(ledger_dir_of(request));
   if (!ledger) return;
   cni::BestEffort each;
-  const auto content = ledger->content();
-  for (const Entry& one : content.entries) {
+  for (const Entry& one : ledger->all()) {
     if (!one.holder) continue;
     const auto& owner = one.holder->owner;
     const std::string what = cat("device '", one.id, "'");
@@ -210,10 +209,11 @@ void gc(const cni::Request& request, cni::Collect& collect) {
   }
   each("collect what delegates have", [&] {
     const auto lock = ledger->lock();
-    const auto now = ledger->content();
-    // An interface whose holder is not known would be of no attachment.
-    for (const std::string& id : now.unreadable_holders) ledger->read(id);  // throws
-    collect_delegates(request, now.entries, collect);
+    const auto now = ledger->all();
+    for (const Entry& one : now) {  // an interface whose holder is not known would be of nobody
+      if (one.is_holder_unreadable) ledger->read(one.id);  // throws
+    }
+    collect_delegates(request, now, collect);
   });
   each.finish();
 }

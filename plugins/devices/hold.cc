@@ -111,7 +111,7 @@ void finish(const Ledger& ledger, const Entry& held, const std::string& result) 
 void let_go(const cni::Request& request, const Ledger& ledger, const Entry& held) {
   Delegates(request, held).del();
   const auto lock = ledger.lock();
-  const auto now = ledger.look(held.id).entry;
+  const auto now = ledger.look(held.id);
   if (now && now->holder && now->holder->owner == held.holder->owner) ledger.remove_holder(held.id);
   ledger.remove_idle_mark(held.holder->owner);
 }

@@ -8,8 +8,6 @@ namespace names {
 
 /// The ledger of devices that pods ask for: a file per device. It survives a reboot.
 inline constexpr const char* kDevicesLedgerDir = "/var/lib/cni/devices";
-/// In it: patchbay-agent has compared it with the kubelet, and no promise is missing.
-inline constexpr const char* kDevicesLedgerComplete = ".complete";
 /// In it: the ID of a device follows, and the file says which attachment has it.
 inline constexpr std::string_view kDevicesHolder = ".held=";            // no ID has a "="
 inline constexpr const char* kDevicesSocket = "/run/cni/devices.sock";  ///< of patchbay-agent

@@ -296,21 +296,10 @@ class Ledger(Node):
         self.assertEqual([line["what"] for line in self.by.lines() if line["level"] == "error"],
                          ["end, because the folder of the ledger was removed"])
         self.assert_error(self.add(pod), 11, "the folder of the ledger was removed")
-        os.mkdir(agent.LEDGER)
-        self.assert_error(self.add(pod), 11, "the ledger may lack a device of this pod")
         self.by.start()
         self.assertEqual(self.by.claim("shop", "web-0", "uid-web-0"), ["netdev:eth1"])
         result = self.assert_ok(self.add(pod))
         self.assertEqual([one["name"] for one in result["interfaces"]], ["eth0", "storage"])
-
-    def test_nor_does_a_pod_pass_where_somebody_has_made_the_folder_again(self):
-        self.of.own("shop", "web-0", {NIC: ["netdev:eth1"]})
-        self.of.allocate(NIC, ["netdev:eth1"])
-        os.rename(agent.LEDGER, f"{agent.LEDGER}.moved")
-        os.mkdir(agent.LEDGER)
-        pod = Pod("pod1")
-        self.assert_error(self.add(pod), 11, "the ledger may lack a device of this pod")
-        self.assertTrue(wait_for(lambda: not self.by.is_alive(), 5), "the agent still runs")
 
     def test_a_torn_entry_stays_until_the_kubelet_has_said_whose_the_device_is(self):
         self.of.allocate(NIC, ["netdev:eth1"], ["netdev:eth2"])

@@ -87,6 +87,7 @@ class Churn(LedgerTest):
 
     def test_a_hundred_pods_on_thirty_devices(self):
         chance = random.Random(SEED)
+        self.play()
         for number in range(NICS):
             make_nic(f"dev{number}", f"10.50.{number}.1/24")
         make_parent()

@@ -19,7 +19,7 @@ LOG = "/run/strace"
 
 
 class Stage(LedgerTest):
-    """A node with a pod that the ledger has two devices for. The agent does not run."""
+    """A node with a pod that the ledger has two devices for."""
 
     def __init__(self, verb):
         super().__init__("setUp")
@@ -30,6 +30,7 @@ class Stage(LedgerTest):
         self.entries = {"dev0": {}, "slot0": {"resource": SLOT, "plugins": slot()}}
         for name, more in self.entries.items():
             ledger.put(name, pod=ledger.pod_of("web-0"), **more)
+        self.play()
         self.one = self.pod()
         self.before = snapshot()
         self.add(self.one)

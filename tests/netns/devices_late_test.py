@@ -44,6 +44,7 @@ class Late(LedgerTest):
         make_nic("dev0")
         make_nic("eth1", "10.60.0.1/24")
         run("ip", "link", "set", "eth1", "up")
+        self.play()
         self.before = snapshot()
 
     def call(self, verb, pod, **more):

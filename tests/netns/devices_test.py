@@ -3,7 +3,6 @@
 
 import json
 import os
-import shutil
 import sys
 import time
 
@@ -242,123 +241,85 @@ class WithoutAgent(LedgerTest):
         self.remove(pod)
         self.assertFalse(os.path.exists(LEDGER))
 
-    def test_the_ledger_knows_the_pod_by_its_UID(self):
+    @suite.cases([("is promised to a pod that is not known yet", None), ("is the pod's", "web-0"), ("is another pod's", "web-1")])
+    def no_pod_passes_while_a_device_that_no_container_has(self, of):
         make_nic("dev0")
-        ledger.put("dev0", pod=pod_of("web-0"))
-        pod = self.pod()
-        self.add(pod)
-        self.ping(pod, "10.50.0.1")
-        self.add(self.pod(), of="web-1")
-
-    def test_the_ledger_knows_the_pod_by_its_name_and_gets_its_UID(self):
-        make_nic("dev0")
-        ledger.put("dev0", pod=pod_of("web-0") | {"uid": ""}, promised=int(time.time()))
-        pod = self.pod()
-        self.add(pod)
-        self.assertEqual(ledger.entry("dev0")["pod"], pod_of("web-0"))
-        self.assertEqual(ledger.entry("dev0")["promised"], 0)
-
-    def test_a_pod_of_the_same_name_with_another_UID_does_not_get_it(self):
-        make_nic("dev0")
-        ledger.put("dev0", pod=pod_of("web-0", "earlier"))
-        result = self.add(self.pod())
-        self.assertEqual(len(result["interfaces"]), 1)
-
-    def test_as_long_as_a_device_is_promised_to_an_unknown_pod_ADD_is_tried_again(self):
-        make_nic("dev0")
-        ledger.put("dev0")
+        ledger.put("dev0", pod=of and pod_of(of))
         before = snapshot()
-        self.assert_error(self.call("ADD", self.pod()), 11, "is promised to a pod that is not known yet")
+        self.assert_error(self.call("ADD", self.pod()), 11, "device 'dev0' may be this pod's: no container of another pod has it")
         self.assert_same(before, ignore=lambda place: ignore(place) or "netns" in place)
 
-    def test_a_pod_with_one_device_may_be_the_one_that_another_is_promised_to_unless_it_had_its_devices_before(self):
+    def test_a_pod_passes_while_other_pods_containers_have_all_devices(self):
         make_nic("dev0")
-        make_parent()
-        ledger.put("slot0", SLOT, slot())
-        pod = self.pod()
-        for uid in ("", "uid-web-0"):
-            ledger.put("dev0", pod=pod_of("web-0") | {"uid": uid}, promised=int(time.time()))
-            self.assert_error(self.call("ADD", pod), 11, "device 'slot0'")
-        self.play(answer=b'{"error":{"code":11,"msg":"ask the kubelet: not reachable"}}\n')
-        self.assert_error(self.call("ADD", pod), 11, "ask the kubelet: not reachable")
-        ledger.put("slot0", SLOT, slot(), pod=pod_of("web-0") | {"uid": ""})
-        self.assert_error(self.call("ADD", pod), 11, "ask the kubelet: not reachable")
-        self.assertEqual((ledger.holders(), self.names(pod)), ({}, {"lo"}))
-        ledger.put("slot0", SLOT, slot())
-        ledger.put("dev0", pod=pod_of("web-0"))
-        self.add(pod)
-        self.ping(pod, "10.50.0.1")
+        ledger.put("dev0", pod=pod_of("web-0"), promised=1)
+        self.play()
+        one, other = self.pod(), self.pod()
+        self.add(one)
+        self.agent.stop()
+        self.agent = None
+        self.assertEqual(len(self.add(other, of="web-1")["interfaces"]), 1)
+        self.assert_error(self.call("ADD", self.pod()), 11, "device 'dev0'")  # the next sandbox of its pod
+        entry = ledger.put("dev0", pod=None)  # the next Allocate, before DEL
+        self.assert_error(self.call("ADD", other, of="web-1"), 11, "device 'dev0'")
+        ledger.put("dev0", pod=pod_of("web-0"), promised=1)
+        self.add(other, of="web-1")
+        os.unlink(f"{LEDGER}/dev0")  # the promise is lost
+        self.add(other, of="web-1")
+        self.assert_error(self.call("ADD", self.pod()), 11, "device 'dev0'")
+        ledger.put("dev0", pod=pod_of("web-0"), promised=1)
+        run("ip", "-n", one.name, "link", "set", "net1", "netns", str(os.getpid()), "name", "dev0")
+        one.remove()  # without DEL
+        self.assert_error(self.call("ADD", other, of="web-1"), 11, "device 'dev0'")
+        error = self.assert_error(self.call("ADD", other, of="web-1"), 11)
+        remedy = f"if it was removed from the node, remove '{LEDGER}/dev0'"
+        self.assertIn(remedy, error["details"])
+        os.unlink(f"{LEDGER}/{entry['id']}")
+        self.add(other, of="web-1")
+        self.remove(None, container=one.name)
+        self.assertEqual((ledger.holders(), ledger.devices()), ({}, []))
 
     @suite.cases([("is silent", None), ("answers garbage", b"nonsense\n"), ("answers half a line", b'{"devices":'),
                   ("answers with an ID that is a path", b'{"devices":["../../etc/passwd"]}\n'),
                   ("answers 300 kB", b"[" * 300_000 + b"\n"), ("nests deeply", b'{"devices":' + b"[" * 500 + b"\n")])
-    def decides_by_the_ledger_if_the_agent(self, answer):
-        make_nic("dev0")
-        ledger.put("dev0", pod=pod_of("web-0"))
+    def has_no_answer_if_the_agent(self, answer):
+        os.makedirs(LEDGER)
         self.play(answer=answer).silent = answer is None
-        pod = self.pod()
         begin = time.monotonic()
-        self.add(pod, timeout=1)
+        pod = self.pod()
+        self.assertEqual(len(self.add(pod, of="web-1", timeout=1)["interfaces"]), 1)
         self.assertLess(time.monotonic() - begin, 5)
-        self.ping(pod, "10.50.0.1")
-        self.assertEqual(len(self.add(self.pod(), of="web-1", timeout=1)["interfaces"]), 1)
+        ledger.put("dev0", pod=pod_of("web-0"))
+        self.assert_error(self.call("ADD", pod, timeout=1), 11, "device 'dev0'")
 
-    def test_an_error_of_the_agent_is_that_of_ADD_unless_the_ledger_has_the_UID(self):
-        make_nic("dev0")
+    def test_an_error_of_the_agent_is_that_of_ADD(self):
         ledger.put("dev0", pod=pod_of("web-0"))
         error = {"error": {"code": 11, "msg": "ask the kubelet: not reachable", "details": "kubelet.sock"}}
         self.play(answer=json.dumps(error).encode() + b"\n")
-        self.assert_error(self.call("ADD", self.pod(), of="web-1"), 11, "ask the kubelet: not reachable kubelet.sock")
-        pod = self.pod()
-        self.add(pod)
-        self.ping(pod, "10.50.0.1")
+        for of in ("web-0", "web-1"):
+            self.assert_error(self.call("ADD", self.pod(), of=of), 11, "ask the kubelet: not reachable kubelet.sock")
 
     def test_a_device_that_the_agent_names_and_the_ledger_does_not_have_is_not_attached(self):
         os.makedirs(LEDGER)
         self.play(answer=b'{"devices":["dev0"]}\n')
         self.assert_error(self.call("ADD", self.pod()), 11, "is not the pod's in the ledger")
 
-    def test_as_long_as_the_ledger_is_not_complete_ADD_is_tried_again(self):
-        make_nic("dev0")
-        ledger.put("dev0", pod=pod_of("web-0"))
-        os.unlink(f"{LEDGER}/.complete")
-        for of in ("web-0", "web-1"):
-            self.assert_error(self.call("ADD", self.pod(), of=of), 11, "the ledger may lack a device of this pod")
-        self.play(answer=b'{"error":{"code":11,"msg":"ask the kubelet: not reachable"}}\n')
-        self.assert_error(self.call("ADD", self.pod()), 11, "ask the kubelet: not reachable")
-        self.agent.stop()
-        self.agent = None
+    def test_where_the_folder_of_the_ledger_was_removed_ADD_is_tried_again(self):
+        os.makedirs(os.path.dirname(ledger.SOCKET))
         with open(ledger.SOCKET, "w", encoding="ascii"):  # as of an agent that was killed
-            shutil.rmtree(LEDGER)  # the remedies of ADD for a node whose agent was removed
-        self.assert_error(self.call("ADD", self.pod()), 11, "the folder of the ledger was removed")
+            pass
+        error = self.assert_error(self.call("ADD", self.pod()), 11, "the folder of the ledger was removed")
+        self.assertIn(f"if it was removed from the node, remove '{ledger.SOCKET}'", error["details"])
         os.unlink(ledger.SOCKET)
         self.add(self.pod())
-
-    def test_a_pod_whose_entry_is_lost_does_not_pass_and_others_do(self):
-        make_nic("dev0")
-        ledger.put("dev0", pod=pod_of("web-0"))
-        pod = self.pod()
-        self.add(pod)
-        os.unlink(f"{LEDGER}/dev0")
-        self.assert_error(self.call("ADD", self.pod()), 11, "device 'dev0' was this pod's, and its entry is lost")
-        self.add(self.pod(), of="web-1")
-        self.remove(pod)
-        self.assertEqual(self.names() & {"dev0"}, {"dev0"})
-        self.assertEqual((ledger.holders(), ledger.devices()), ({}, []))
 
     @suite.cases([("empty", ""), ("half", '{"id": "dev0", "reso'), ("a list", "[]"), ("of another device", '{"id":"x"}'),
                   ("of a later format", '{"format":9}')])
     def does_not_pass_a_pod_if_an_entry_is(self, text):
-        make_nic("dev1")
-        ledger.put("dev1", pod=pod_of("web-0"))
+        os.makedirs(LEDGER)
         with open(f"{LEDGER}/dev0", "w", encoding="ascii") as file:
             file.write(text)
-        for of in ("web-0", "web-1"):  # it may be the second device of the first
-            self.assert_error(self.call("ADD", self.pod(), of=of), 11, "device 'dev0' may be this pod's: its entry cannot be read")
-        error = b'{"error":{"code":11,"msg":"ask the kubelet: not reachable"}}\n'
-        self.play(answer=error)
-        self.assert_error(self.call("ADD", self.pod()), 11, "ask the kubelet: not reachable")
-        self.agent.answer = b'{"devices":[]}\n'
+        self.assert_error(self.call("ADD", self.pod()), 11, "device 'dev0' may be this pod's: its entry cannot be read")
+        self.play(answer=b'{"devices":[]}\n')
         pod = self.pod()
         self.assertEqual(len(self.add(pod, of="web-1")["interfaces"]), 1)
         self.remove(pod)
@@ -376,13 +337,11 @@ class Required(LedgerTest):
         pod = self.pod()
         args = {"args": "K8S_POD_NAMESPACE=shop;K8S_POD_NAME=web-0"}
         self.assertEqual(len(self.add(pod, options=args)["interfaces"]), 1)
-        ledger.put("dev0", pod=pod_of("web-1"))
-        self.assertEqual(len(self.add(pod, options=args)["interfaces"]), 1)
-        for of in (pod_of("web-0"), None):
-            ledger.put("dev0", pod=of)
-            error = self.assert_error(self.call("ADD", pod, options=args), 4)
-            self.assertEqual(error["msg"], "CNI_ARGS: K8S_POD_UID missing")
-            self.assertIn("'dev0' may be the pod's", error["details"])
+        ledger.put("dev0")
+        error = self.assert_error(self.call("ADD", pod, options=args), 4)
+        self.assertEqual(error["msg"], "CNI_ARGS: K8S_POD_UID missing")
+        self.assertIn("'dev0' may be this pod's", error["details"])
+        self.assertEqual(len(self.add(pod, options={"args": ""})["interfaces"]), 1)  # no pod of Kubernetes
 
     def test_a_pod_without_device_fails_with_code_11_if_one_is_required(self):
         pod = self.pod()
@@ -556,6 +515,7 @@ class Tool(LedgerTest):
     def test_cnitool_finds_a_pod_with_devices_whole_and_repairs_nothing(self):
         make_parent()
         ledger.put("slot0", SLOT, slot(), pod=pod_of("web-0"))
+        self.play()
         use({"cniVersion": "1.1.0", "name": "net", "plugins": [
             {"type": "bridge", "isGateway": True, "ipMasq": True, "ipam": ledger.pool("10.1.2.0/24")}, {"type": "devices"}]})
         pod = self.pod()

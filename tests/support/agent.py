@@ -47,11 +47,8 @@ def nics(*names, resource="vendor.example/nic", ipam=None, **more):
 class Agent:
     """The process, of pools or of a whole config."""
 
-    def __init__(self, *pools, kubelet="/var/lib/kubelet", folder="/run/agent", flags=(), config=None, socket=SOCKET, first=False):
-        """first: no agent has run before on this node, and it asks the kubelet for each pod for a while."""
+    def __init__(self, *pools, kubelet="/var/lib/kubelet", folder="/run/agent", flags=(), config=None, socket=SOCKET):
         os.makedirs(folder, exist_ok=True)
-        if not first:
-            entries.complete()
         self.config, self.log_file = f"{folder}/devices.json", f"{folder}/log"
         self.socket = socket
         self.flags = ["--kubelet-dir", kubelet, "--ledger", LEDGER, "--socket", self.socket,

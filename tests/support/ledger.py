@@ -32,20 +32,13 @@ def slot(parent="eth1", subnet="10.60.0.0/24"):
     return [{"type": "macvlan", "master": parent, "ipam": pool(subnet)}]
 
 
-def complete():
-    """The ledger as patchbay-agent leaves it when it has compared it with the kubelet."""
-    os.makedirs(LEDGER, mode=0o700, exist_ok=True)
-    with open(f"{LEDGER}/.complete", "w", encoding="ascii"):
-        pass
-
-
 def put(device, resource=NIC, plugins=None, pod=None, promised=0, **more):
     """Writes an entry as the kubelet's Allocate makes it: promised, without a pod. The holder stays."""
     entry = {"id": device, "resource": resource, "promised": promised or (0 if pod else int(time.time())),
              "plugins": json.dumps(plugins or nic(device)), "interface": ""} | more
     if pod:
         entry["pod"] = pod
-    complete()
+    os.makedirs(LEDGER, mode=0o700, exist_ok=True)
     with open(f"{LEDGER}/.{device}.new", "w", encoding="utf-8") as file:
         json.dump(entry, file)
     os.rename(f"{LEDGER}/.{device}.new", f"{LEDGER}/{device}")
@@ -112,20 +105,25 @@ def args_of(pod):
 
 
 class Agent:
-    """Answers claims by what the kubelet says that pods own: {name of the pod: [devices]}."""
+    """Answers claims by what the kubelet says that pods own: {name of the pod: [devices]}. Of other pods the ledger says it.
+    A process has one at a time, and none when it leaves its node: setns(2) refuses another mount namespace to threads."""
+
+    last = None  # and whose process it is
 
     def __init__(self, owned=None, answer=None):
         self.owned = owned or {}
         self.answer = answer  # instead: bytes, or None for silence where `silent`
         self.silent = False
         self.asked = []
+        Agent.stop_last()
+        Agent.last = (self, os.getpid())
         os.makedirs(os.path.dirname(SOCKET), exist_ok=True)
         with contextlib.suppress(FileNotFoundError):
             os.unlink(SOCKET)
         self.listener = socket.socket(socket.AF_UNIX)
         self.listener.bind(SOCKET)
         self.listener.listen(64)
-        self.thread = threading.Thread(target=self._serve)
+        self.thread = threading.Thread(target=self._serve, daemon=True)
         self.thread.start()
 
     def __enter__(self):
@@ -134,7 +132,15 @@ class Agent:
     def __exit__(self, *_):
         self.stop()
 
+    @staticmethod
+    def stop_last():
+        if Agent.last and Agent.last[1] == os.getpid():
+            Agent.last[0].stop()
+
     def stop(self):
+        Agent.last = None
+        if self.listener.fileno() < 0:
+            return
         self.listener.shutdown(socket.SHUT_RDWR)
         self.listener.close()
         self.thread.join()
@@ -149,7 +155,11 @@ class Agent:
             except OSError:
                 break
             with client.makefile("rb") as lines:
-                question = json.loads(lines.readline() or b"{}")
+                line = lines.readline()
+            if not line:  # it has looked whether somebody listens
+                client.close()
+                continue
+            question = json.loads(line)
             self.asked.append(question)
             if self.silent:
                 waiting.append(client)
@@ -166,7 +176,8 @@ class Agent:
             return {"resources": []}
         pod = question["pod"]
         out = []
-        for device in self.owned.get(pod["name"], []):
+        of_ledger = [one for one in devices() if (entry(one) or {}).get("pod") == pod]
+        for device in self.owned.get(pod["name"], of_ledger):
             known = entry(device)
             if known is None:
                 return {"error": {"code": 11, "msg": f"device '{device}' has no entry"}}
@@ -177,6 +188,16 @@ class Agent:
                 put(**{"device": known.pop("id"), **known, "plugins": json.loads(known["plugins"]), "pod": pod})
             out.append(device)
         return {"devices": out}
+
+
+def play():
+    """The stand-in, by the ledger; stop() of it ends it."""
+    return Agent()
+
+
+def end_play():
+    """Before the process leaves its node."""
+    Agent.stop_last()
 
 
 def make_nic(device, address="10.50.0.1/24"):
@@ -196,6 +217,7 @@ class LedgerTest(NodeTest):
     """A node with the plugin chained after one that made eth0."""
 
     def setUp(self):
+        Agent.stop_last()
         super().setUp()
         self.agent = None
 

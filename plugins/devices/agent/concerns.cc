@@ -8,8 +8,9 @@ bool Concerns::operator()(const Pod& pod) {
     if (!listed_ || listed_->contains(pod.str())) return true;
   }
   const auto concerns = [&](const Entry& one) {
-    return one.is_unclaimed() || one.is_of(pod) || one.was_of(pod) ||
-           (one.pod && one.pod->has_name_of(pod));
+    const bool was_its = one.holder && one.holder->pod && one.holder->pod->has_name_of(pod);
+    return one.is_unclaimed() || !one.is_readable() || was_its ||
+           (one.pod && (one.pod->has_name_of(pod) || one.is_of(pod)));
   };
   return ledger_.find(concerns).has_value();
 }

@@ -18,7 +18,8 @@ class Concerns {
   explicit Concerns(LedgerCache& ledger) : ledger_(ledger) {}
 
   /// Whether an entry is the pod's, or of a pod of its name, or promised to a pod that is not
-  /// known; or a pod of its name is listed, whose entry may be lost. True before the first list.
+  /// known, or cannot be read; or a pod of its name is listed, whose entry may be lost. True before
+  /// the first list.
   bool operator()(const Pod& pod);
   void note(const std::vector<PodDevices>& listed);
 

@@ -22,8 +22,6 @@ Core::Core(Pools pools, Places places)
     for (const std::string& name : state_->ledger.sweep()) {
       log(Level::kWarning, "remove torn holder", {.device = name});
     }
-    state_->is_doubtful =
-        !state_->ledger.is_complete() || !state_->ledger.content().unreadable.empty();
   }
   refresh();
 }
@@ -136,7 +134,7 @@ void Core::refresh() {
 
 bool Core::concerns(const Pod& pod) const {
   state_->require_ledger();
-  return state_->is_doubtful || state_->concerns(pod);
+  return state_->concerns(pod);
 }
 
 std::vector<std::string> Core::claim(const Pod& pod, const std::vector<Owned>& owned) {
@@ -184,7 +182,7 @@ bool Core::reconcile(const std::vector<PodDevices>& listed, std::int64_t now) {
         is_open |= entry.is_unclaimed();
         break;
       case Fate::kGetsPod: {
-        const PodDevices* const owner = listing.owner_of(entry.resource, entry.id);
+        const PodDevices* const owner = listing.owner_of(entry);
         Entry changed = entry;
         changed.pod = Pod{owner->space, owner->name};
         state.ledger.put_unsynced(changed);
@@ -198,8 +196,6 @@ bool Core::reconcile(const std::vector<PodDevices>& listed, std::int64_t now) {
   state.reconciler.keep_only(entries);
   std::erase_if(state.reported,
                 [known = by_id(entries)](const auto& one) { return !known.contains(one.first); });
-  state.adopt(listed, by_id(entries));
-  if (is_list) state.end_doubt(now);
   return is_open;
 }
 

@@ -54,7 +54,7 @@ Core::State::State(Pools of, Places at)
   }
 }
 
-// The next process makes the folder, and the entries from what the kubelet lists, as after a kill.
+// The next process makes the folder, and claims make the entries from what the kubelet says.
 void Core::State::require_ledger() const noexcept {
   if (!ledger.is_removed()) return;
   log(Level::kError, "end, because the folder of the ledger was removed",
@@ -79,19 +79,6 @@ Stock Core::State::look() const {
     entry = std::move(later);
   }
   return stock_of(pools, devices, held);
-}
-
-// A kubelet that has just started lists nothing: it takes a second look, as for devices that become
-// free. Until then torn promises stay, for ADD without patchbay-agent.
-void Core::State::end_doubt(std::int64_t now) {
-  if (!is_doubtful) return;
-  if (first_list == 0) first_list = now;
-  if (now - first_list < kSecondLook) return;
-  for (const std::string& id : ledger.forget_torn_promises()) {
-    log(Level::kWarning, "remove torn entry", {.device = id});
-  }
-  ledger.set_complete();
-  is_doubtful = false;
 }
 
 void Core::State::write_cdi_files() const {
@@ -278,33 +265,6 @@ void Core::State::release(const Entry& entry) {
   attempt("remove device information", entry.resource, [&] {
     remove_device_info(places.device_info, device_info_name(entry.resource, entry.id));
   });
-}
-
-// Devices that the kubelet lists and the ledger does not have: its folder was removed. A device
-// that is in its pod and has no holder is skipped: nothing here tells how to give it back.
-void Core::State::adopt(const std::vector<PodDevices>& listed, const Entries& known) {
-  for (const PodDevices& pod : listed) {
-    for (const Owned& owned : pod.devices) {
-      const auto pool = pool_of(owned.resource);
-      if (!pool) continue;
-      for (const std::string& id : owned.ids) {
-        const auto item = stock.pools[*pool].find(id);
-        const auto entry = known.find(id);
-        if (entry != known.end() && entry->second.is_wanted()) continue;
-        if (item == stock.pools[*pool].end() || !item->second.is_present) continue;
-        const Entry before = entry != known.end() ? entry->second : Entry{.id = id};
-        attempt("add entry that the ledger has lost", owned.resource, [&] {
-          ledger.read(id);  // throws for one of a later format
-          Entry now = promised(*pool, item->second, before);
-          now.pod = Pod{pod.space, pod.name};
-          ledger.put(now);
-          reported[id] = now.promised;  // ADD of the pod was earlier
-          log(Level::kWarning, "add entry that the ledger has lost",
-              {.resource = owned.resource, .device = id, .pod = now.pod->str()});
-        });
-      }
-    }
-  }
 }
 
 }  // namespace devices

@@ -1,6 +1,5 @@
 #pragma once
 
-#include <atomic>
 #include <map>
 #include <mutex>
 #include <set>
@@ -58,9 +57,6 @@ struct Core::State {
   bool has_folder(const Entry& entry) const;
   bool is_gone(const Entry& entry) const;
   void report_unclaimed(const Entry& entry, std::int64_t now);
-  /// After a list that was asked for at that time.
-  void end_doubt(std::int64_t now);
-  void adopt(const std::vector<PodDevices>& listed, const Entries& known);
 
   const Pools pools;
   const Places places;
@@ -71,16 +67,13 @@ struct Core::State {
   std::map<std::string, std::size_t> index;  // of pools, by resource
   std::set<std::string> former;              // resources of an earlier config that the ledger has
   std::function<void()> changed, allocated;
-  /// The ledger may lack promises: each pod is a matter of the kubelet.
-  std::atomic<bool> is_doubtful;
 
   mutable std::mutex mutex;  // for what is below
   Stock stock;
   std::vector<Count> counts;
   Reconciler reconciler;
   std::map<std::string, std::int64_t> reported;  // promises that no ADD claims, by ID
-  std::int64_t first_list = 0;  // Unix time of the first that the kubelet answered; 0: none yet
-  std::string metrics;          // as the file has it
+  std::string metrics;                           // as the file has it
 };
 
 }  // namespace devices

@@ -58,7 +58,7 @@ void LedgerCache::look() {
   for (const std::string& name : *names) {
     const auto id = Ledger::device_of(name);
     if (!id) continue;
-    if (auto entry = ledger_.look(*id).entry) {
+    if (auto entry = ledger_.look(*id)) {
       entries_.insert_or_assign(*id, *std::move(entry));
     } else {
       entries_.erase(*id);

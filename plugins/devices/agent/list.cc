@@ -59,7 +59,7 @@ void describe(Json& out, const Entry& entry) {
 // The entry of the device. One of another resource is that of a pool that has been renamed.
 void describe_entry(Json& out, const Entries& entries, const std::string& resource) {
   const auto entry = entries.find(out["id"].get<std::string>());
-  if (entry == entries.end()) return;
+  if (entry == entries.end() || entry->second.resource.empty()) return;
   describe(out, entry->second);
   if (entry->second.resource != resource) out["promisedAs"] = entry->second.resource;
 }

@@ -8,18 +8,21 @@ namespace devices {
 Listing::Listing(const std::vector<PodDevices>& listed) {
   for (const PodDevices& pod : listed) {
     for (const Owned& owned : pod.devices) {
-      for (const std::string& id : owned.ids) owners_.emplace(std::pair(owned.resource, id), &pod);
+      for (const std::string& id : owned.ids) owners_.emplace(std::pair(id, owned.resource), &pod);
     }
   }
 }
 
-const PodDevices* Listing::owner_of(const std::string& resource, const std::string& id) const {
-  const auto found = owners_.find({resource, id});
-  return found == owners_.end() ? nullptr : found->second;
+// Nothing says of which resource the device of a torn entry is.
+const PodDevices* Listing::owner_of(const Entry& entry) const {
+  const auto found = owners_.lower_bound({entry.id, entry.resource});
+  if (found == owners_.end() || found->first.first != entry.id) return nullptr;
+  const bool is_same = entry.resource.empty() || found->first.second == entry.resource;
+  return is_same ? found->second : nullptr;
 }
 
 Fate Reconciler::decide(const Entry& entry, const Listing& listing, std::int64_t now) {
-  if (const PodDevices* const owner = listing.owner_of(entry.resource, entry.id)) {
+  if (const PodDevices* const owner = listing.owner_of(entry)) {
     missed_since_.erase(entry.id);
     // A list that was asked for before Allocate may still have the device's earlier pod.
     const bool is_news = entry.promised != 0 && entry.promised < now;
@@ -27,7 +30,8 @@ Fate Reconciler::decide(const Entry& entry, const Listing& listing, std::int64_t
                                         !entry.pod->has_name_of({owner->space, owner->name}));
     return is_news && is_open ? Fate::kGetsPod : Fate::kStays;
   }
-  if (entry.holder) {  // DEL, GC or REPAIR brings the device back first
+  const bool is_foreign = entry.promise == Entry::Promise::kForeign || entry.is_holder_unreadable;
+  if (entry.holder || is_foreign) {  // DEL, GC or REPAIR brings the device back first
     missed_since_.erase(entry.id);
     return Fate::kStays;
   }

@@ -22,15 +22,15 @@ inline constexpr std::int64_t kClaimLimit = 30;
 /// What becomes of an entry.
 enum class Fate : std::uint8_t { kStays, kGetsPod, kIsFree };
 
-/// Pods by resource and id, from one list.
+/// Pods by device, from one list.
 class Listing {
  public:
   explicit Listing(const std::vector<PodDevices>& listed);
   /// Null: no pod has the device.
-  const PodDevices* owner_of(const std::string& resource, const std::string& id) const;
+  const PodDevices* owner_of(const Entry& entry) const;
 
  private:
-  std::map<std::pair<std::string, std::string>, const PodDevices*> owners_;
+  std::map<std::pair<std::string, std::string>, const PodDevices*> owners_;  // by ID and resource
 };
 
 /// Remembers what was not listed, between looks.

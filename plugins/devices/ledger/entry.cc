@@ -59,9 +59,10 @@ void Entry::take(Holder by) {
   holder = std::move(by);
 }
 
-bool Entry::is_of(const Pod& other) const {
-  if (!pod) return false;
-  return pod->uid.empty() ? pod->has_name_of(other) : pod->uid == other.uid;
+bool Entry::is_held() const {
+  if (!holder || !is_readable()) return false;
+  const bool is_newest = promised == 0 || promised == holder->promised;
+  return !is_wanted() || (is_newest && pod == holder->pod);
 }
 
 std::string Entry::text() const { return plugins::json_text(*this); }

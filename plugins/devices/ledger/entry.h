@@ -21,6 +21,10 @@ struct Pod {
   bool operator==(const Pod&) const = default;
 
   bool has_name_of(const Pod& other) const { return space == other.space && name == other.name; }
+  /// Whether both are one, by their UIDs, or by their names where one has none.
+  bool is(const Pod& other) const {
+    return uid.empty() || other.uid.empty() ? has_name_of(other) : uid == other.uid;
+  }
   /// "namespace/name".
   std::string str() const;
 };
@@ -47,6 +51,9 @@ struct Holder {
 
 /// A device without an entry is free.
 struct Entry {
+  /// kTorn, by a power loss, and kForeign, of a later format: it may be promised to any pod.
+  enum class Promise : std::uint8_t { kReadable, kTorn, kForeign };
+
   std::string id, resource = {};
   /// Unix time of the last Allocate that no pod has claimed by ADD; 0: none.
   std::int64_t promised = 0;
@@ -56,21 +63,21 @@ struct Entry {
   std::string ifname =
       {};  ///< the interface in the pod, as the pool says; empty: the next free one
   std::optional<Holder> holder = {};
+  Promise promise = Promise::kReadable;
+  bool is_holder_unreadable = false;  ///< of a later format
   bool operator==(const Entry&) const = default;
 
   /// With the holder. One that is attached has got what its pod was promised.
   void take(Holder by);
+  bool is_readable() const { return promise == Promise::kReadable; }
   /// Whether it is a pod's, or promised to one. Not so while it has a holder: the promise is lost.
-  bool is_wanted() const { return promised != 0 || pod; }
+  bool is_wanted() const { return promised != 0 || pod || !is_readable(); }
   bool is_free() const { return !is_wanted() && !holder; }
-  /// Whether the promise is lost, and the device was this pod's.
-  bool was_of(const Pod& other) const {
-    return !is_wanted() && holder && holder->pod && holder->pod->has_name_of(other);
-  }
+  /// Whether its holder's pod is the one that it was promised to last: no pod waits for it.
+  bool is_held() const;
   /// Whether it is promised and no pod is known: any that starts may be the one.
   bool is_unclaimed() const { return promised != 0 && !pod; }
-  /// Whether it is this pod's: by its UID, or where none is known by its name.
-  bool is_of(const Pod& other) const;
+  bool is_of(const Pod& other) const { return pod && pod->is(other); }
   /// Whether it is attached to the pod's interface completely.
   bool is_attached() const { return holder && !holder->result.empty(); }
 

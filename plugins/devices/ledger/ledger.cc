@@ -90,8 +90,7 @@ std::optional<std::string> Ledger::device_of(const std::string& name) {
   return is_device_id(id) ? std::optional(std::move(id)) : std::nullopt;
 }
 
-Ledger::Look Ledger::look(const std::string& id) const {
-  Look out;
+std::optional<Entry> Ledger::look(const std::string& id) const {
   const auto part = [](bool& is_unreadable, const auto& read) -> decltype(read()) {
     try {
       return read();
@@ -101,29 +100,31 @@ Ledger::Look Ledger::look(const std::string& id) const {
       return std::nullopt;
     }
   };
-  auto promise = part(out.is_promise_unreadable, [&] { return promise_of(id); });
-  if (!promise && dir_.has(id)) out.is_promise_unreadable = true;  // not removed meanwhile
-  auto holder = part(out.is_holder_unreadable, [&] { return holder_of(id); });
-  out.entry = merged(id, std::move(promise), std::move(holder));
+  bool is_foreign = false, is_holder_unreadable = false;
+  auto promise = part(is_foreign, [&] { return promise_of(id); });
+  const bool is_torn = !promise && !is_foreign && dir_.has(id);  // not removed meanwhile
+  auto holder = part(is_holder_unreadable, [&] { return holder_of(id); });
+  auto out = merged(id, std::move(promise), std::move(holder));
+  if (!out && (is_torn || is_foreign || is_holder_unreadable)) out = Entry{.id = id};
+  if (!out) return out;
+  if (is_torn) out->promise = Entry::Promise::kTorn;
+  if (is_foreign) out->promise = Entry::Promise::kForeign;
+  out->is_holder_unreadable = is_holder_unreadable;
   return out;
 }
 
-Ledger::Content Ledger::content() const { return entries_of(dir_.names()); }
+std::vector<Entry> Ledger::all() const { return entries_of(dir_.names()); }
 
-Ledger::Content Ledger::entries_of(const std::vector<std::string>& names) const {
+std::vector<Entry> Ledger::entries_of(const std::vector<std::string>& names) const {
   std::set<std::string> ids;
   for (const std::string& name : names) {
     if (auto id = device_of(name)) ids.insert(*std::move(id));
   }
-  Content out;
+  std::vector<Entry> out;
   for (const std::string& id : ids) {
-    Look found = look(id);
-    if (found.is_promise_unreadable) out.unreadable.push_back(id);
-    if (found.is_holder_unreadable) out.unreadable_holders.push_back(id);
-    if (found.entry) out.entries.push_back(*std::move(found.entry));
+    if (auto found = look(id)) out.push_back(*std::move(found));
   }
-  std::ranges::sort(out.entries, {},
-                    [](const Entry& one) { return std::tie(one.resource, one.id); });
+  std::ranges::sort(out, {}, [](const Entry& one) { return std::tie(one.resource, one.id); });
   return out;
 }
 
@@ -152,15 +153,11 @@ void Ledger::add_result(const std::string& id, const std::string& result) const 
   dir_.append(held_of(id), Holder::line_of(result));
 }
 
-// A promise that is unreadable stays, because nobody knows whose device it is.
 void Ledger::remove_holder(const std::string& id) const {
-  Look found = look(id);
-  const bool is_known = found.entry && !found.is_promise_unreadable;
-  if (is_known && found.entry->is_attached() && found.entry->is_wanted()) {
-    fulfil(*found.entry);
-  }
+  const auto found = look(id);
+  if (found && found->is_readable() && found->is_attached() && found->is_wanted()) fulfil(*found);
   dir_.remove(held_of(id));
-  if (is_known && !found.entry->is_wanted()) dir_.remove(id);
+  if (found && !found->is_wanted()) dir_.remove(id);
 }
 
 // On a full disk it stays as promised, which asks for more of ADD, and not for less.
@@ -177,29 +174,11 @@ std::vector<std::string> Ledger::sweep() const {
     if (is_aside(name)) dir_.remove(name);
     const auto id = device_of(name);
     if (!id || name == *id) continue;
-    const Look found = look(*id);
-    const bool is_whole = found.is_holder_unreadable || (found.entry && found.entry->holder);
+    const auto found = look(*id);
+    const bool is_whole = found && (found->is_holder_unreadable || found->holder);
     if (!is_whole && dir_.remove(name)) torn.push_back(name);
   }
   return torn;
-}
-
-std::vector<std::string> Ledger::forget_torn_promises() const {
-  std::vector<std::string> torn;
-  for (const std::string& id : content().unreadable) {
-    try {
-      if (!promise_of(id) && dir_.remove(id)) torn.push_back(id);
-    } catch (const cni::Error&) {
-      continue;  // of a later format
-    }
-  }
-  return torn;
-}
-
-bool Ledger::is_complete() const { return dir_.has(names::kDevicesLedgerComplete); }
-
-void Ledger::set_complete() const {
-  dir_.publish(names::kDevicesLedgerComplete, "", aside_of("complete"));
 }
 
 bool Ledger::has_mark(const StateOwner& owner) const { return dir_.has(mark_of(owner)); }
@@ -227,12 +206,12 @@ void Ledger::remove_idle_mark(const StateOwner& owner) const {
 }
 
 std::vector<Entry> Ledger::held_by(const StateOwner& owner) const {
-  Content found = entries_of(marked(owner));
-  for (const std::string& id : found.unreadable_holders) holder_of(id);  // throws
-  std::erase_if(found.entries, [&](const Entry& one) {
+  std::vector<Entry> out = entries_of(marked(owner));
+  std::erase_if(out, [&](const Entry& one) {
+    if (one.is_holder_unreadable) holder_of(one.id);  // throws
     return !one.holder || !one.holder->owner.is_same_attachment(owner);
   });
-  return std::move(found.entries);
+  return out;
 }
 
 }  // namespace devices

@@ -23,7 +23,7 @@
 /// write is not. The namespace of a holder does not exist then: the device is detached from it
 /// first; a torn holder is none. A promise with a pod, which replaced the synced one without fsync,
 /// may be torn, and nobody knows whose device that is: ADD does not pass a pod before
-/// patchbay-agent, which asks the kubelet, has answered (content().unreadable).
+/// patchbay-agent, which asks the kubelet, has answered (Entry::Promise).
 namespace devices {
 
 class Ledger {
@@ -44,22 +44,12 @@ class Ledger {
   /// nullopt without files, and for torn ones, which are noted. A holder whose promise is lost is
   /// an entry without a pod. \throws cni::Error for a file of a later format.
   std::optional<Entry> read(const std::string& id) const;
-  /// What the files of a device have, as far as they are readable; notes say why not.
-  struct Look {
-    std::optional<Entry> entry = {};
-    bool is_promise_unreadable = false;  ///< it is torn, or of a later format
-    bool is_holder_unreadable = false;   ///< of a later format
-  };
-  Look look(const std::string& id) const;
-  struct Content {
-    std::vector<Entry> entries;                   ///< sorted by resource and ID
-    std::vector<std::string> unreadable;          ///< IDs whose promise is unreadable
-    std::vector<std::string> unreadable_holders;  ///< likewise
-  };
-  Content content() const;
+  /// The same as far as the files are readable, and what of them is not; notes say why.
+  std::optional<Entry> look(const std::string& id) const;
+  /// Each by look(), sorted by resource and ID.
+  std::vector<Entry> all() const;
   /// The ID of the device whose promise or holder has the name; nothing for other names.
   static std::optional<std::string> device_of(const std::string& name);
-  std::vector<Entry> all() const { return content().entries; }
   /// Writes all but the holder, to the disk. Under the lock.
   void put(const Entry& entry) const;
   /// The same without fsync(2): a power loss may restore the earlier one, or tear it.
@@ -79,13 +69,6 @@ class Ledger {
   /// Removes torn holders, and files that were being written when a process was killed. Under the
   /// lock. Returns the names of the former.
   std::vector<std::string> sweep() const;
-  /// Removes torn promises: the kubelet has said whose their devices are. Under the lock.
-  std::vector<std::string> forget_torn_promises() const;
-
-  /// Whether patchbay-agent has compared the ledger with the kubelet since the folder was made. If
-  /// not, promises may be missing.
-  bool is_complete() const;
-  void set_complete() const;
 
   /// The mark of an attachment has the IDs of its devices, a line each, so that DEL does not read
   /// the entries of all others: of a pod without devices it looks at one name.
@@ -103,7 +86,7 @@ class Ledger {
   std::optional<Entry> promise_of(const std::string& id) const;
   std::optional<Holder> holder_of(const std::string& id) const;
   void fulfil(const Entry& entry) const;
-  Content entries_of(const std::vector<std::string>& names) const;
+  std::vector<Entry> entries_of(const std::vector<std::string>& names) const;
   std::vector<std::string> marked(const StateOwner& owner) const;
 
   cni::Dir dir_;

@@ -331,21 +331,20 @@ TEST_CASE("a dead patchbay-agent matters as much as pods need it") {
   };
   const Row rows[] = {
       {"never run", dead, Level::kNote, "never run"},
-      {"stopped", with([](auto& one) { one.has_run = one.is_complete = true; }), Level::kWarning,
-       "no pod gets"},
-      {"killed soon after its first start", with([](auto& one) { one.has_run = true; }),
-       Level::kError, "ADD of every pod fails"},
+      {"stopped", with([](auto& one) { one.has_run = true; }), Level::kWarning, "no pod gets"},
       {"killed, and its ledger removed", with([](auto& one) { one.failure = ECONNREFUSED; }),
-       Level::kError, "ADD of every pod fails"},
+       Level::kError, "ADD of any pod fails"},
       {"required", with([](auto& one) { one.is_required = true; }), Level::kError, "requires"},
       {"promised", with([](auto& one) {
-         one.unclaimed = {1'799'999'000, 1'799'999'990};
+         one.has_run = true;
+         one.open = 2;
+         one.unclaimed = {1'799'999'000};
        }),
-       Level::kError, "2 devices promised to pods that are not known yet, 1000 s ago"},
+       Level::kError, "2 devices in the ledger that no container has"},
       {"of a removed network", with([](auto& one) {
          one.networks.clear();
          one.has_run = true;
-         one.unclaimed = {1};
+         one.open = 1;
        }),
        Level::kWarning, "no pod gets"}};
   for (const Row& row : rows) {

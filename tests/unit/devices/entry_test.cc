@@ -123,6 +123,28 @@ TEST_CASE("an entry is a pod's by its UID, or by its name where there is no UID"
   CHECK(entry.is_unclaimed());
 }
 
+TEST_CASE("a device is held if its container is that of the pod that it was promised to last") {
+  Entry entry = example();
+  CHECK_FALSE(entry.is_held());
+  Holder interrupted = holder_of(entry);
+  interrupted.result.clear();
+  entry.take(interrupted);
+  CHECK(entry.is_held());
+  entry.take(holder_of(example()));
+  CHECK(entry.is_held());
+  entry.promised = 1790000001;
+  CHECK_FALSE(entry.is_held());
+  entry = example();
+  entry.pod->uid = "next";  // within the same second
+  entry.take(holder_of(example()));
+  CHECK_FALSE(entry.is_held());
+  Entry lost{.id = "a", .resource = "vendor.example/nic"};
+  lost.take(holder_of(example()));
+  CHECK(lost.is_held());
+  lost.promise = Entry::Promise::kTorn;
+  CHECK_FALSE(lost.is_held());
+}
+
 TEST_CASE("a device without promise, pod and holder is free") {
   Entry entry = example();
   CHECK_FALSE(entry.is_free());

@@ -8,7 +8,6 @@
 #include <filesystem>
 #include <fstream>
 #include <functional>
-#include <memory>
 #include <nlohmann/json.hpp>
 
 #include "libcni/common/error.h"
@@ -133,57 +132,38 @@ TEST_CASE("a device of the pod that the kubelet does not list fails the claim") 
   CHECK(code_of([&] { node.claim(kPod, {}); }) == cni::Code::kTryAgainLater);
 }
 
-TEST_CASE("PodResources restores entries that the ledger has lost") {
+TEST_CASE("a claim restores an entry that the ledger has lost") {
   Node node;
   CHECK(node.claim(kPod, {"tap:1"}) == Named{"tap:1"});
-  const auto now = static_cast<std::int64_t>(std::time(nullptr));
-  node.core.reconcile({{"shop", "web-1", {{kTap, {"tap:2"}}}}}, now);
-  CHECK(node.entry("tap:2")->pod == Pod{"shop", "web-1"});
+  CHECK(node.entry()->pod == kPod);
 }
 
-TEST_CASE(
-    "a new ledger is complete after two lists, and each pod is a matter of the kubelet before") {
-  const surroundings::Folder folder;
-  const std::string path = folder.file("ledger");
-  const auto start = [&] {
-    return std::make_unique<Core>(
-        devices::Pools::parse(R"({"pools": []})"),
-        devices::Places{
-            .ledger = path, .cdi = "", .device_info = "", .sysfs = folder.path(), .metrics = ""});
-  };
-  auto core = start();
-  const Ledger ledger = Ledger::create(path);
+TEST_CASE("each pod is a matter of the kubelet before the first list, and while an entry is torn") {
+  Node node;
   const auto now = static_cast<std::int64_t>(std::time(nullptr));
-  CHECK(core->concerns(kPod));
-  core->reconcile(kOthers, now);
-  CHECK(core->concerns(kPod));
-  CHECK_FALSE(ledger.is_complete());
-  core = start();  // killed before
-  core->reconcile(kOthers, now + 30);
-  CHECK(core->concerns(kPod));
-  core->reconcile(kOthers, now + 60);
-  CHECK_FALSE(core->concerns(kPod));
-  CHECK(ledger.is_complete());
-  std::ofstream(path + "/tap:1") << "torn";
-  core = start();
-  CHECK(core->concerns(kPod));
-  core->reconcile(kOthers, now + 90);
-  CHECK(ledger.content().unreadable.size() == 1);
-  core->reconcile(kOthers, now + 120);
-  CHECK(ledger.content().unreadable.empty());
-  CHECK_FALSE(core->concerns(kPod));
+  CHECK(node.core.concerns(kPod));
+  node.core.reconcile(kOthers, now);
+  CHECK_FALSE(node.core.concerns(kPod));
+  const std::string torn = node.folder.file("ledger") + "/tap:1";
+  std::ofstream(torn) << "torn";
+  CHECK(node.core.concerns(kPod));
+  const std::vector<devices::PodDevices> listed = {{"shop", "web-0", {{kTap, {"tap:1"}}}}};
+  for (const int later : {0, 40, 80}) node.core.reconcile(listed, now + later);
+  CHECK(cni::Dir::exists(torn));  // the pod's ADD comes
+  for (const int later : {100, 140}) node.core.reconcile(kOthers, now + later);
+  CHECK_FALSE(cni::Dir::exists(torn));
+  CHECK_FALSE(node.core.concerns(kPod));
+  std::ofstream(torn) << R"({"format":9})";
+  for (const int later : {200, 240, 280}) node.core.reconcile(kOthers, now + later);
+  CHECK(cni::Dir::exists(torn));
 }
 
 TEST_CASE("a holder whose promise is lost gets a new one") {
   Node node;
   node.ledger().put_holder("tap:1", {.resource = kTap, .plugins = "[]"});
-  node.ledger().put_holder("tap:2", {.resource = kTap, .plugins = "[]"});
   CHECK(node.claim(kPod, {"tap:1"}) == Named{"tap:1"});
   CHECK(node.entry("tap:1")->plugins != "[]");
   CHECK(node.entry("tap:1")->holder);
-  node.core.reconcile({{"shop", "web-1", {{kTap, {"tap:2"}}}}}, std::time(nullptr));
-  CHECK(node.entry("tap:2")->pod == Pod{"shop", "web-1"});
-  CHECK(node.entry("tap:2")->holder);
 }
 
 TEST_CASE("a device is released after two looks, unless a container holds it") {
@@ -199,7 +179,7 @@ TEST_CASE("a device is released after two looks, unless a container holds it") {
   CHECK(node.entry("tap:2"));
 }
 
-TEST_CASE("a kubelet that does not know its pods yet frees no device, and ends no doubt") {
+TEST_CASE("a kubelet that does not know its pods yet frees no device") {
   Node node;
   node.core.allocate(kTap, {"tap:1", "tap:2"});
   node.claim(kPod, {"tap:1"});
@@ -208,7 +188,6 @@ TEST_CASE("a kubelet that does not know its pods yet frees no device, and ends n
   CHECK(node.entry("tap:1"));
   CHECK(node.entry("tap:2"));
   CHECK(node.core.concerns({"shop", "plain", "u3"}));
-  CHECK_FALSE(node.ledger().is_complete());
 }
 
 TEST_CASE("a device is not released as long as the kubelet has the folder of its pod") {
@@ -244,7 +223,6 @@ TEST_CASE("on a node without any pod a device is released if the pod's folder wa
   std::filesystem::remove(pods + "/u2");
   look_twice();
   CHECK_FALSE(node.entry("tap:2"));
-  CHECK_FALSE(node.ledger().is_complete());
 }
 
 TEST_CASE("a promise that no ADD claims is logged once, with the pod if PodResources names it") {

@@ -95,7 +95,7 @@ class Taking {
 
   const Entry* entry_of(const std::string& id) const {
     const auto found = entries_.find(id);
-    return found == entries_.end() ? nullptr : &found->second;
+    return found == entries_.end() || found->second.resource.empty() ? nullptr : &found->second;
   }
 
   bool is_of_other(const Entry* entry, std::size_t pool) const {
@@ -148,6 +148,7 @@ class Taking {
 
   // A link in a pod that the node does not see.
   void add_away(const Entry& entry) {
+    if (entry.resource.empty()) return;  // it cannot be read
     const auto owner = index_.find(entry.resource);
     if (owner == index_.end()) return add_of_former(entry);
     if (!pools_[owner->second].slots.empty()) return;
