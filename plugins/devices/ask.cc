@@ -25,11 +25,10 @@ std::optional<Answer> ask(const cni::Request& request, const Conf& conf, const P
   const cni::Phase phase("ask");
   const Question question{
       .pod = pod, .container_id = request.container_id, .network = request.network};
-  return answer_in(cni::exchange_line(conf.socket, line_of(question),
-                                      std::chrono::seconds(conf.timeout), kMaxAnswer));
-} catch (const netlink::Error& e) {
-  cni::note(cat("ask patchbay-agent: ", e.what()));
-  return std::nullopt;
+  return cni::as_error([&] {
+    return answer_in(cni::exchange_line(conf.socket, line_of(question),
+                                        std::chrono::seconds(conf.timeout), kMaxAnswer));
+  });
 } catch (const Error& e) {
   cni::note(cat("ask patchbay-agent: ", e.what()));
   return std::nullopt;

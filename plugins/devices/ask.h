@@ -7,7 +7,7 @@
 #include "plugins/devices/conf.h"
 #include "plugins/devices/ledger/ledger.h"
 
-/// Which devices a pod has: patchbay-agent decides. If it does not answer, no pod passes as long as
+/// The devices of a pod: patchbay-agent decides. If it does not answer, no pod passes as long as
 /// the ledger has a device that no container of another pod has.
 namespace devices {
 

@@ -1,10 +1,14 @@
 #include "plugins/devices/attach.h"
 
+#include <sys/stat.h>
+
 #include <algorithm>
+#include <cerrno>
 #include <nlohmann/json.hpp>
 #include <set>
 
 #include "libcni/common/error.h"
+#include "libcni/common/phase.h"
 #include "libcni/common/undo.h"
 #include "libcni/config/args.h"
 #include "libcni/config/json.h"
@@ -23,7 +27,7 @@ using nlohmann::json;
 
 constexpr const char* kOwnType = "devices";
 
-// What CNI_ARGS says beside the pod (IP, MAC, GATEWAY) is meant for the pod's first interface.
+// CNI_ARGS beside the pod (IP, MAC, GATEWAY) are meant for the pod's first interface.
 std::string args_of_pod(std::string_view args) {
   std::string out = "IgnoreUnknown=1";
   for (const std::string_view part : cni::parts_of_args(args)) {
@@ -74,6 +78,80 @@ cni::Request request_of(cni::Env env, Command command, const json& config) {
   return cni::request_with(base, command, config.dump());
 }
 
+json valid_attachments(const std::vector<Entry>& entries, const std::string& resource) {
+  json out = json::array();
+  for (const Entry& one : entries) {
+    if (!one.holder || one.holder->resource != resource) continue;
+    out.push_back(
+        {{"containerID", one.holder->owner.container_id}, {"ifname", one.holder->interface}});
+  }
+  return out;
+}
+
+void collect_by(const cni::Request& chain, const json& config, cni::Collect& collect) try {
+  const std::string type = config["type"].get<std::string>();
+  const auto delegate = cni::Delegate::find(chain, type, "plugins[].type");
+  const auto request = request_of(chain.env, Command::kGc, config);
+  cni::delegate_collect(delegate, request, collect);
+} catch (const Error& e) {
+  throw Error(e.code(), cat("GC of '", config["name"].get<std::string>(), "': ", e.what()),
+              e.details());
+}
+
+// The same for two devices of a resource that GC need not tell apart.
+std::string key_of(const json& config) {
+  return cat(config["name"].dump(), config["type"].dump(), config.value("ipam", json()).dump());
+}
+
+// Whatever path leads to the namespace, its number is another's only after this one is gone. It is
+// no place for the lock itself: every user can open that, and so lock it.
+netlink::Fd lock_pod(const Ledger& ledger, const netlink::NetNs& pod, const std::string& path) try {
+  struct stat info;
+  if (::fstat(pod.fd(), &info) != 0) throw netlink::Error(cat("look at '", path, "'"), errno);
+  return ledger.lock_pod(cat(info.st_dev, ":", info.st_ino));
+} catch (const Error& e) {
+  if (e.code() != Code::kTryAgainLater) throw;
+  throw Error(e.code(), "another ADD attaches devices to the pod", path);
+}
+
+// Whether the holder is the same interface of an earlier sandbox of the pod. A kubelet has one
+// sandbox of a pod and stops the others first (computePodActions in kuberuntime_manager.go), but a
+// runtime that is killed during ADD forgets the sandbox and leaves its namespace. That ADD may
+// still run, and takes nothing from a later one.
+bool is_earlier_sandbox(const Holder& holder, const Holder& mine) {
+  const StateOwner &other = holder.owner, &own = mine.owner;
+  return holder.pod && holder.pod == mine.pod && holder.started < mine.started &&
+         other.container_id != own.container_id && other.network == own.network &&
+         other.ifname == own.ifname;
+}
+
+// Whether the holder's attachment does not exist any more, or was never complete.
+bool is_stale(const Holder& holder, const Holder& mine) {
+  if (is_earlier_sandbox(holder, mine) || !plugins::lives(holder.owner)) return true;
+  return holder.owner.is_same_attachment(mine.owner) && holder.result.empty();
+}
+
+[[noreturn]] void refuse(const Entry& entry, const StateOwner& owner) {
+  const StateOwner& other = entry.holder->owner;
+  if (other.is_same_attachment(owner)) {
+    throw Error(Code::kInternal,
+                cat("device '", entry.id,
+                    "' of an earlier ADD of this attachment "
+                    "has not been detached"),
+                "call DEL");
+  }
+  throw Error(Code::kTryAgainLater,
+              cat("device '", entry.id, "' is still in container '", other.container_id, "'"),
+              cat("its interface is '", entry.holder->interface, "' in ", other.netns));
+}
+
+// \throws cni::Error where the kubelet has given it to another pod since.
+Entry read_again(const Ledger& ledger, const Entry& entry) {
+  auto now = ledger.read(entry.id);
+  if (now && now->is_of(*entry.pod) && now->resource == entry.resource) return *std::move(now);
+  throw Error(Code::kTryAgainLater, cat("device '", entry.id, "' is another pod's by now"));
+}
+
 }  // namespace
 
 struct Delegates::Call {
@@ -110,19 +188,18 @@ cni::Result Delegates::add() const {
   return result;
 }
 
+void Delegates::forward(std::size_t index, Command command) const {
+  const Call one = call(index, command, entry_.holder->result);
+  cni::delegate_forward(one.delegate, one.request, command);
+}
+
 // It stops at the first that fails, as a runtime does.
 void Delegates::del() const {
-  for (std::size_t i = size(); i-- > 0;) {
-    const Call one = call(i, Command::kDel, entry_.holder->result);
-    cni::delegate_forward(one.delegate, one.request, Command::kDel);
-  }
+  for (std::size_t i = size(); i-- > 0;) forward(i, Command::kDel);
 }
 
 void Delegates::check() const {
-  for (std::size_t i = 0; i < size(); ++i) {
-    const Call one = call(i, Command::kCheck, entry_.holder->result);
-    cni::delegate_forward(one.delegate, one.request, Command::kCheck);
-  }
+  for (std::size_t i = 0; i < size(); ++i) forward(i, Command::kCheck);
 }
 
 void Delegates::repair(cni::Repair& repair) const {
@@ -132,42 +209,10 @@ void Delegates::repair(cni::Repair& repair) const {
       cni::delegate_repair(one.delegate, one.request, Command::kRepair, repair);
       continue;
     }
-    const auto check = [&] {
-      const Call again = call(i, Command::kCheck, entry_.holder->result);
-      cni::delegate_forward(again.delegate, again.request, Command::kCheck);
-    };
+    const auto check = [&] { forward(i, Command::kCheck); };
     repair.part(check, check);
   }
 }
-
-namespace {
-
-json valid_attachments(const std::vector<Entry>& entries, const std::string& resource) {
-  json out = json::array();
-  for (const Entry& one : entries) {
-    if (!one.holder || one.holder->resource != resource) continue;
-    out.push_back(
-        {{"containerID", one.holder->owner.container_id}, {"ifname", one.holder->interface}});
-  }
-  return out;
-}
-
-void collect_by(const cni::Request& chain, const json& config, cni::Collect& collect) try {
-  const std::string type = config["type"].get<std::string>();
-  const auto delegate = cni::Delegate::find(chain, type, "plugins[].type");
-  const auto request = request_of(chain.env, Command::kGc, config);
-  cni::delegate_collect(delegate, request, collect);
-} catch (const Error& e) {
-  throw Error(e.code(), cat("GC of '", config["name"].get<std::string>(), "': ", e.what()),
-              e.details());
-}
-
-// What two devices of a resource have in common for GC.
-std::string key_of(const json& config) {
-  return cat(config["name"].dump(), config["type"].dump(), config.value("ipam", json()).dump());
-}
-
-}  // namespace
 
 void collect_delegates(const cni::Request& chain, const std::vector<Entry>& entries,
                        cni::Collect& collect) {
@@ -200,6 +245,97 @@ void append(cni::Result& result, const cni::Result& device) {
     result.ips.push_back(address);
   }
   result.routes.insert(result.routes.end(), device.routes.begin(), device.routes.end());
+}
+
+Sandbox::Sandbox(const cni::Request& request, const Ledger& ledger, const cni::Result& chain,
+                 std::int64_t started)
+    : request_(request),
+      ledger_(ledger),
+      pod_(cni::open_netns(request)),
+      links_(pod_),
+      owner_(plugins::state_owner(request, links_)),
+      started_(started),
+      lock_(lock_pod(ledger, pod_, request.netns)) {
+  for (const cni::Interface& before : chain.interfaces) names_.insert(before.name);
+  if (!ledger.has_mark(owner_)) return;
+  for (const Entry& one : ledger.held_by(owner_)) {
+    if (!one.is_attached()) let_go(request, ledger, one);
+  }
+}
+
+// "net1", "net2", …; the name that the pool says, and for its next device the same with a number.
+std::string Sandbox::name_for(const Entry& entry, const std::string& prefix) {
+  constexpr std::size_t kMax = 13;  // and two digits
+  const std::string base = entry.ifname.empty() ? prefix : entry.ifname.substr(0, kMax);
+  const auto is_taken = [&](const std::string& name) {
+    return names_.contains(name) || links_.find(name);
+  };
+  std::string name = entry.ifname;
+  for (unsigned n = entry.ifname.empty() ? 1 : 2; name.empty() || is_taken(name); ++n) {
+    name = cat(base, n);
+  }
+  names_.insert(name);
+  return name;
+}
+
+Entry Sandbox::hold(const Entry& entry, const std::string& prefix) {
+  constexpr int kTries = 5;
+  const cni::Phase phase("hold");
+  const Holder holder{
+      .owner = owner_, .interface = name_for(entry, prefix), .pod = entry.pod, .started = started_};
+  for (int i = 0; i < kTries; ++i) {
+    if (auto held = try_hold(entry, holder)) return *std::move(held);
+  }
+  throw Error(Code::kTryAgainLater, cat("device '", entry.id, "': its holder keeps changing"));
+}
+
+// Empty: there was one, which is detached now; the caller looks again.
+std::optional<Entry> Sandbox::try_hold(const Entry& entry, const Holder& holder) const {
+  Entry now;
+  {
+    const auto lock = ledger_.lock();
+    now = read_again(ledger_, entry);
+    if (!now.holder) {
+      if (now.pod != holder.pod) {  // the entry has no UID
+        now.pod = holder.pod;
+        ledger_.put_unsynced(now);
+      }
+      now.holder = holder;
+      now.holder->resource = now.resource;
+      now.holder->plugins = now.plugins;
+      now.holder->promised = now.promised;
+      ledger_.put_mark(holder.owner, now.id);
+      ledger_.put_holder(now.id, *now.holder);
+      return now;
+    }
+  }
+  if (!is_stale(*now.holder, holder)) refuse(now, holder.owner);
+  cni::during(cat("detach device '", now.id, "' from ", now.holder->owner.str()),
+              [&] { let_go(request_, ledger_, now); });
+  return std::nullopt;
+}
+
+cni::Result Sandbox::attach(const Entry& held) const {
+  const cni::Phase phase("device");
+  const cni::Result result =
+      cni::during(cat("attach device '", held.id, "' as '", held.holder->interface, "'"),
+                  [&] { return Delegates(request_, held).add(); });
+  const cni::Phase finish("finish");
+  const auto lock = ledger_.lock();
+  const auto now = ledger_.read(held.id);
+  if (!now || now->holder != held.holder) {
+    throw Error(Code::kTryAgainLater, cat("device '", held.id, "' was detached during ADD"));
+  }
+  ledger_.add_result(held.id, cni::to_json(result, cni::kNewest).dump());
+  return result;
+}
+
+void let_go(const cni::Request& request, const Ledger& ledger, const Entry& held) {
+  Delegates(request, held).del();
+  const auto lock = ledger.lock();
+  const auto now = ledger.look(held.id);
+  if (now && now->holder && now->holder->owner == held.holder->owner) ledger.remove_holder(held.id);
+  ledger.remove_idle_mark(held.holder->owner);
 }
 
 }  // namespace devices

@@ -1,7 +1,5 @@
 #include "plugins/devices/conf.h"
 
-#include <algorithm>
-
 #include "libcni/common/undo.h"
 #include "libcni/config/keys.h"
 #include "libcni/config/names.h"

@@ -1,22 +1,15 @@
-#include <sys/stat.h>
-
 #include <algorithm>
 #include <chrono>
-#include <nlohmann/json.hpp>
-#include <set>
 
 #include "libcni/common/error.h"
-#include "libcni/common/phase.h"
 #include "libcni/common/undo.h"
 #include "libcni/config/args.h"
 #include "libcni/plugin/plugin.h"
 #include "libcni/plugin/privileges.h"
-#include "netlink/route/socket.h"
 #include "plugins/common/link/namespaces.h"
 #include "plugins/devices/ask.h"
 #include "plugins/devices/attach.h"
 #include "plugins/devices/conf.h"
-#include "plugins/devices/hold.h"
 
 namespace devices {
 
@@ -31,34 +24,6 @@ using netlink::Capability;
 Result require_prev_result(const cni::Request& request) {
   return plugins::require_prev_result(request, "This plugin must be called as chained plugin");
 }
-
-/// Names of interfaces in the pod.
-class Names {
- public:
-  Names(const cni::Request& request, const Conf& conf, const Result& result)
-      : prefix_(conf.prefix), pod_(cni::open_netns(request)) {
-    for (const cni::Interface& one : result.interfaces) taken_.insert(one.name);
-  }
-
-  // "net1", "net2", …; the name that the pool says, and for its next device the same with a number.
-  std::string next(const Entry& entry) {
-    constexpr std::size_t kMax = 13;  // and two digits
-    const std::string base = entry.ifname.empty() ? prefix_ : entry.ifname.substr(0, kMax);
-    std::string name = entry.ifname;
-    for (unsigned n = entry.ifname.empty() ? 1 : 2; name.empty() || !is_free(name); ++n) {
-      name = cat(base, n);
-    }
-    taken_.insert(name);
-    return name;
-  }
-
- private:
-  bool is_free(const std::string& name) { return !taken_.contains(name) && !pod_.find(name); }
-
-  const std::string& prefix_;
-  netlink::RouteSocket pod_;
-  std::set<std::string> taken_;
-};
 
 // Only patchbay-agent creates the folder: in a new one, promises are missing.
 Ledger require_ledger(const std::string& path) {
@@ -75,71 +40,24 @@ struct Detach {
   std::string describe() const { return cat("detach device '", held.id, "'"); }
 };
 
-Result attach(const cni::Request& request, const Ledger& ledger, const Entry& held) {
-  const cni::Phase phase("device");
-  const Result result =
-      cni::during(cat("attach device '", held.id, "' as '", held.holder->interface, "'"),
-                  [&] { return Delegates(request, held).add(); });
-  finish(ledger, held, cni::to_json(result, cni::kNewest).dump());
-  return result;
-}
-
-// Those with names of their own come first.
-std::vector<std::pair<Entry, std::string>> with_names(const cni::Request& request, const Conf& conf,
-                                                      const Result& result,
-                                                      std::vector<Entry> entries) {
-  std::ranges::stable_sort(entries, {}, [](const Entry& one) { return one.ifname.empty(); });
-  Names names(request, conf, result);
-  std::vector<std::pair<Entry, std::string>> out;
-  for (Entry& one : entries) {
-    std::string name = names.next(one);
-    out.emplace_back(std::move(one), std::move(name));
-  }
-  return out;
-}
-
-// As long as the result exists, no other ADD has the lock: it would take this one for killed, and
-// their delegates have one state. The kernel frees the lock of a process that is killed. The
-// namespace itself is no place for it: every user can open that, and so lock it.
-netlink::Fd lock_pod(const cni::Request& request, const Ledger& ledger) try {
-  const netlink::NetNs pod = cni::open_netns(request);
-  struct stat info;
-  if (::fstat(pod.fd(), &info) != 0) {
-    throw netlink::Error(cat("look at '", request.netns, "'"), errno);
-  }
-  // Whatever path leads to it. The number is another namespace's only after this one is gone.
-  return ledger.lock_pod(cat(info.st_dev, ":", info.st_ino));
-} catch (const Error& e) {
-  if (e.code() != Code::kTryAgainLater) throw;
-  throw Error(e.code(), "another ADD attaches devices to the pod", request.netns);
-}
-
-// An ADD of this attachment was killed: what it left would have the names of this one's interfaces.
-void let_go_interrupted(const cni::Request& request, const Ledger& ledger) {
-  const auto owner = plugins::state_owner(request);
-  if (!ledger.has_mark(owner)) return;
-  for (const Entry& one : ledger.held_by(owner)) {
-    if (!one.is_attached()) let_go(request, ledger, one);
-  }
-}
-
-// Attaches the pod's devices, each by the plugins that its pool names.
+// Attaches the pod's devices, each by the plugins that its pool names. Those with names of their
+// own come first.
 Result add(const cni::Request& request, cni::Undo& undo) {
   const std::int64_t started = std::chrono::steady_clock::now().time_since_epoch().count();
   const Conf conf = Conf::parse(request);
   Result result = require_prev_result(request);
   const auto pod = pod_of(request, conf);
   if (!pod) return result;
-  const auto entries = devices_of(request, conf, *pod);
+  auto entries = devices_of(request, conf, *pod);
   if (entries.empty()) return result;
   cni::require_capabilities(request, {Capability::kNetAdmin, Capability::kSysAdmin});
   const Ledger ledger = require_ledger(conf.ledger_dir);
-  const auto locked = lock_pod(request, ledger);
-  let_go_interrupted(request, ledger);
-  for (const auto& [entry, interface] : with_names(request, conf, result, entries)) {
-    const Entry held = hold(request, ledger, entry, {.interface = interface, .started = started});
+  Sandbox sandbox(request, ledger, result, started);
+  std::ranges::stable_sort(entries, {}, [](const Entry& one) { return one.ifname.empty(); });
+  for (const Entry& entry : entries) {
+    const Entry held = sandbox.hold(entry, conf.prefix);
     undo.add(Detach{request, conf.ledger_dir, held});
-    append(result, attach(request, ledger, held));
+    append(result, sandbox.attach(held));
   }
   return result;
 }

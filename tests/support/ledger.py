@@ -67,8 +67,7 @@ def entry(device):
     if not found:
         return None
     by = holder(device)
-    is_fulfilled = by and "result" in by and (by["promised"], by["pod"]) == (found[0]["promised"], found[0].get("pod"))
-    return found[0] | ({"holder": by} if by else {}) | ({"promised": 0} if is_fulfilled else {})
+    return found[0] | ({"holder": by} if by else {})
 
 
 def devices():

@@ -10,7 +10,7 @@
 
 /// An entry of the ledger: which pod a device is promised to, and which attachment has it. Each has
 /// a file of its own. patchbay-agent writes the promise, as the kubelet's API says, the plugin
-/// `devices` the holder; ADD also adds the UID of the pod to the promise, and DEL fulfils it.
+/// `devices` the holder; ADD also adds the UID of the pod to the promise.
 namespace devices {
 
 using plugins::StateOwner;
@@ -55,7 +55,7 @@ struct Entry {
   enum class Promise : std::uint8_t { kReadable, kTorn, kForeign };
 
   std::string id, resource = {};
-  /// Unix time of the last Allocate that no pod has claimed by ADD; 0: none.
+  /// Unix time of the last Allocate; 0: the ledger had lost it.
   std::int64_t promised = 0;
   std::optional<Pod> pod = {};  ///< whose it is; it stays after DEL, for the pod's next sandbox
   /// The configs that attach it, a JSON list: complete but for name, cniVersion and prevResult.
@@ -67,14 +67,12 @@ struct Entry {
   bool is_holder_unreadable = false;  ///< of a later format
   bool operator==(const Entry&) const = default;
 
-  /// With the holder. One that is attached has got what its pod was promised.
-  void take(Holder by);
   bool is_readable() const { return promise == Promise::kReadable; }
   /// Whether it is a pod's, or promised to one. Not so while it has a holder: the promise is lost.
   bool is_wanted() const { return promised != 0 || pod || !is_readable(); }
   bool is_free() const { return !is_wanted() && !holder; }
   /// Whether its holder's pod is the one that it was promised to last: no pod waits for it.
-  bool is_held() const;
+  bool is_held() const { return holder && is_readable() && (!is_wanted() || pod == holder->pod); }
   /// Whether it is promised and no pod is known: any that starts may be the one.
   bool is_unclaimed() const { return promised != 0 && !pod; }
   bool is_of(const Pod& other) const { return pod && pod->is(other); }

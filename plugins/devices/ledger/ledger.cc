@@ -7,12 +7,76 @@
 #include "libcni/common/error.h"
 #include "libcni/common/split.h"
 #include "libcni/common/undo.h"
+#include "libcni/config/json.h"
+#include "plugins/common/state/fields.h"
+
+namespace plugins {
+
+template <>
+inline constexpr auto kFields<devices::Pod> =
+    std::tuple{Field{"namespace", &devices::Pod::space}, Field{"name", &devices::Pod::name},
+               Field{"uid", &devices::Pod::uid}};
+template <>
+inline constexpr auto kFields<devices::Holder> =
+    std::tuple{Field{"", &devices::Holder::owner},
+               Field{"interface", &devices::Holder::interface},
+               Field{"resource", &devices::Holder::resource},
+               Field{"plugins", &devices::Holder::plugins},
+               Field{"promised", &devices::Holder::promised},
+               Field{"pod", &devices::Holder::pod},
+               Field{"started", &devices::Holder::started}};
+template <>
+inline constexpr auto kFields<devices::Entry> =
+    std::tuple{Field{"id", &devices::Entry::id},
+               Field{"resource", &devices::Entry::resource},
+               Field{"promised", &devices::Entry::promised},
+               Field{"pod", &devices::Entry::pod},
+               Field{"plugins", &devices::Entry::plugins},
+               Field{"interface", &devices::Entry::ifname}};
+
+}  // namespace plugins
 
 namespace devices {
 
-namespace {
-
 using cni::cat;
+
+std::string Pod::str() const { return cat(space, "/", name); }
+
+std::string Holder::text() const {
+  return cat(plugins::json_text(*this), "\n", result.empty() ? "" : line_of(result));
+}
+
+std::optional<Holder> Holder::from(const std::string& text) {
+  const auto end = text.find('\n');
+  if (end == text.npos) return std::nullopt;
+  auto out = plugins::from_json_text<Holder>(text.substr(0, end));
+  if (!out) return std::nullopt;
+  std::string rest = text.substr(end + 1);
+  if (!rest.ends_with('\n')) return out;  // ADD was killed while it wrote
+  rest.pop_back();
+  if (cni::try_parse_json(rest).is_object()) out->result = std::move(rest);
+  return out;
+}
+
+std::string Entry::text() const { return plugins::json_text(*this); }
+
+std::optional<Entry> Entry::from(const std::string& text) {
+  auto out = plugins::from_json_text<Entry>(text);
+  if (out && (!is_device_id(out->id) || out->resource.empty())) {
+    plugins::refuse_content("expected the ID of a device and its resource");
+  }
+  return out;
+}
+
+bool is_device_id(std::string_view id) {
+  const auto fits = [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '.' ||
+           c == '_' || c == ':' || c == '-';
+  };
+  return !id.empty() && id.size() <= kMaxId && id[0] != '.' && std::ranges::all_of(id, fits);
+}
+
+namespace {
 
 constexpr const char* kLock = ".lock";
 constexpr const char* kPodsLock = ".pods.lock";
@@ -29,13 +93,14 @@ bool is_aside(const std::string& name) {
   return name.starts_with('.') && name.ends_with(kAsideEnd) && !name.starts_with(kHeld);
 }
 
-// What the file has; nothing without one.
-template <class T>
-std::optional<T> read_file(const cni::Dir& dir, const std::string& name) {
+// Its content; nothing without the file.
+template <class From>
+auto read_file(const cni::Dir& dir, const std::string& name, const From& from)
+    -> decltype(from(name)) {
   const auto file = dir.read(name);
   if (!file) return std::nullopt;
   const std::string what = cat("read '", dir.path(), "/", name, "'");
-  auto out = cni::during(what, [&] { return T::from(file->content); });
+  auto out = cni::during(what, [&] { return from(file->content); });
   if (!out) cni::note(cat(what, ": it is no entry of the ledger, ignored"));
   return out;
 }
@@ -47,7 +112,7 @@ std::optional<Entry> merged(const std::string& id, std::optional<Entry> promise,
   if (!promise) {
     promise = Entry{.id = id, .resource = holder->resource, .plugins = holder->plugins};
   }
-  promise->take(*std::move(holder));
+  promise->holder = std::move(holder);
   return promise;
 }
 
@@ -70,14 +135,15 @@ netlink::Fd Ledger::lock_pod(const std::string& pod) const {
 }
 
 std::optional<Entry> Ledger::promise_of(const std::string& id) const {
-  auto out = read_file<Entry>(dir_, id);
-  if (!out || out->id == id) return out;
-  cni::note(cat("read '", path(), "/", id, "': it is the entry of '", out->id, "', ignored"));
-  return std::nullopt;
+  return read_file(dir_, id, [&](const std::string& text) {
+    auto out = Entry::from(text);
+    if (out && out->id != id) out.reset();  // another device's
+    return out;
+  });
 }
 
 std::optional<Holder> Ledger::holder_of(const std::string& id) const {
-  return read_file<Holder>(dir_, held_of(id));
+  return read_file(dir_, held_of(id), Holder::from);
 }
 
 std::optional<Entry> Ledger::read(const std::string& id) const {
@@ -155,17 +221,8 @@ void Ledger::add_result(const std::string& id, const std::string& result) const 
 
 void Ledger::remove_holder(const std::string& id) const {
   const auto found = look(id);
-  if (found && found->is_readable() && found->is_attached() && found->is_wanted()) fulfil(*found);
   dir_.remove(held_of(id));
   if (found && !found->is_wanted()) dir_.remove(id);
-}
-
-// On a full disk it stays as promised, which asks for more of ADD, and not for less.
-void Ledger::fulfil(const Entry& entry) const try {
-  const auto before = promise_of(entry.id);
-  if (before && before->promised != entry.promised) put_unsynced(entry);
-} catch (const netlink::Error& e) {
-  cni::note(e.what());
 }
 
 std::vector<std::string> Ledger::sweep() const {

@@ -17,13 +17,10 @@
 /// names that begin with a dot are the locks, files that are being written, and a mark for each
 /// attachment that has devices.
 ///
-/// After a power loss no namespace exists, all devices are the node's again, and the kubelet has
-/// its checkpoint. It starts the same pods without another Allocate. So a promise is fsynced:
-/// without patchbay-agent, nothing else says that a pod needs a device. What claims, ADD and DEL
-/// write is not. The namespace of a holder does not exist then: the device is detached from it
-/// first; a torn holder is none. A promise with a pod, which replaced the synced one without fsync,
-/// may be torn, and nobody knows whose device that is: ADD does not pass a pod before
-/// patchbay-agent, which asks the kubelet, has answered (Entry::Promise).
+/// After a power loss the kubelet starts the same pods from its checkpoint, without another
+/// Allocate. So a promise is fsynced: without patchbay-agent nothing else says that a pod needs a
+/// device. Claims, ADD and DEL do not fsync what they write. A promise may then be torn
+/// (Entry::Promise); a torn holder is none, and the namespace of another does not exist.
 namespace devices {
 
 class Ledger {
@@ -85,7 +82,6 @@ class Ledger {
   explicit Ledger(cni::Dir dir) : dir_(std::move(dir)) {}
   std::optional<Entry> promise_of(const std::string& id) const;
   std::optional<Holder> holder_of(const std::string& id) const;
-  void fulfil(const Entry& entry) const;
   std::vector<Entry> entries_of(const std::vector<std::string>& names) const;
   std::vector<std::string> marked(const StateOwner& owner) const;
 

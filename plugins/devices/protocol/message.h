@@ -23,7 +23,7 @@ namespace devices {
 
 inline constexpr int kProtocolVersion = 1;
 inline constexpr std::size_t kMaxQuestion = 64 * 1024, kMaxAnswer = 256 * 1024;  ///< bytes
-inline constexpr std::size_t kMaxDepth = 8, kMaxDevices = 1000;
+inline constexpr std::size_t kMaxDevices = 1000;
 
 enum class Verb { kClaim, kStatus };
 
