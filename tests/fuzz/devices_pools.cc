@@ -4,7 +4,6 @@
 #include <set>
 
 #include "plugins/devices/agent/handout.h"
-#include "plugins/devices/agent/pools/attach.h"
 #include "plugins/devices/agent/pools/pools.h"
 #include "plugins/devices/agent/stock/stock.h"
 #include "plugins/devices/ledger/entry.h"

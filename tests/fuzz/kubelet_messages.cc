@@ -2,9 +2,9 @@
 // selects which.
 #include <set>
 
+#include "plugins/devices/agent/kubelet/device_plugin.h"
 #include "plugins/devices/agent/kubelet/limits.h"
-#include "plugins/devices/agent/kubelet/pods.h"
-#include "plugins/devices/agent/kubelet/requests.h"
+#include "plugins/devices/agent/kubelet/pod_resources.h"
 #include "tests/fuzz/fuzz.h"
 
 namespace {
@@ -41,7 +41,7 @@ int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
       if (!wrong_in(request, offered).empty()) return;
       for (const auto& container : request.container_requests()) {
         for (const std::string& id : container.device_ids()) {
-          require(offered.has(id) && id.size() <= devices::kMaxIdLength, "a device exists");
+          require(offered.has(id) && id.size() <= devices::kMaxId, "a device exists");
         }
       }
     });

@@ -54,7 +54,7 @@ def rules(path):
         libraries = {"nlohmann_json", "iostreams"} | ({"uapi"} if in_source else set())
         if name.startswith("plugins/devices/agent/kubelet/"):
             libraries.add("gRPC")
-        if name in ("plugins/devices/agent/main.cc", "plugins/devices/agent/options.cc", "plugins/devices/agent/options.h"):
+        if name == "plugins/devices/agent/main.cc":
             libraries.add("CLI11")
         return [r"libcni/(common|config|daemon|plugin)/", r"netlink/", r"plugins/(devices|names)/"], libraries
     if folder == "plugins":

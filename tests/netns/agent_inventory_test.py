@@ -442,7 +442,7 @@ class Cost(Node):
         begun = by.processor_seconds()
         time.sleep(10)
         used, memory = by.processor_seconds() - begun, by.memory()
-        print(f"     {memory} KiB resident, {used * 10:.1f} % of a processor, {by.threads()} threads")
+        print(f"     {memory} KiB resident, {used * 10:.1f} % of a processor, {by.threads()} threads, {by.descriptors()} descriptors")
         self.assertLess(memory, 20 * 1024)
         self.assertLess(used, 0.1)
 

@@ -1,94 +1,81 @@
 #include "plugins/devices/agent/core.h"
 
 #include <algorithm>
-#include <set>
-#include <utility>
+#include <cstdlib>
+#include <map>
 
 #include "libcni/common/error.h"
-#include "plugins/devices/agent/core_state.h"
-#include "plugins/devices/agent/handout.h"
+#include "plugins/devices/agent/inventory/inventory.h"
 #include "plugins/devices/agent/log.h"
-#include "plugins/devices/agent/stock/preference.h"
 
 namespace devices {
 
 using cni::cat;
-using cni::Code;
 
 Core::Core(Pools pools, Places places)
-    : state_(std::make_unique<State>(std::move(pools), std::move(places))) {
+    : pools_(std::move(pools)),
+      places_(std::move(places)),
+      ledger_(Ledger::create(places_.ledger)),
+      sysfs_(places_.sysfs) {
+  stock_.pools.resize(pools_.pools.size());
+  for (const Pool& pool : pools_.pools) counts_.push_back({.resource = pool.resource});
   {
-    const auto lock = state_->ledger.lock();
-    for (const std::string& name : state_->ledger.sweep()) {
+    const auto lock = ledger_.lock();
+    for (const std::string& name : ledger_.sweep()) {
       log(Level::kWarning, "remove torn holder", {.device = name});
     }
   }
   refresh();
 }
 
-Core::~Core() = default;
+// The next process makes the folder, and claims make the entries from what the kubelet says.
+void Core::require_ledger() const noexcept {
+  if (!ledger_.is_removed()) return;
+  log(Level::kError, "end, because the folder of the ledger was removed",
+      {.error = cat("'", ledger_.path(), "' does not exist any more")});
+  std::_Exit(EXIT_FAILURE);
+}
+
+std::optional<std::size_t> Core::pool_of(const std::string& resource) const {
+  for (std::size_t i = 0; i < pools_.pools.size(); ++i) {
+    if (pools_.pools[i].resource == resource) return i;
+  }
+  return std::nullopt;
+}
 
 std::vector<std::string> Core::resources() const {
   std::vector<std::string> out;
-  for (const Pool& pool : state_->pools.pools) out.push_back(pool.resource);
+  for (const Pool& pool : pools_.pools) out.push_back(pool.resource);
   return out;
 }
 
 // Another instance with another config may still serve Allocate.
-bool Core::has_resource(const std::string& resource) const {
-  if (state_->pool_of(resource) || state_->former.contains(resource)) return true;
+bool Core::has_resource(const std::string& resource) {
   const auto is_of = [&](const Entry& one) { return one.resource == resource; };
-  return state_->entries.find(is_of).has_value();
+  return pool_of(resource) || entries_.find(is_of);
 }
 
 std::vector<Offer> Core::offers(const std::string& resource) const {
   std::vector<Offer> out;
-  const auto pool = state_->pool_of(resource);
+  const auto pool = pool_of(resource);
   if (!pool) return out;
-  const std::lock_guard lock(state_->mutex);
-  for (const auto& [id, item] : state_->stock.pools[*pool]) out.push_back(item.offer);
+  const std::lock_guard lock(mutex_);
+  for (const auto& [id, item] : stock_.pools[*pool]) out.push_back(item.offer);
   return out;
 }
 
 std::vector<Count> Core::counts() const {
-  state_->require_ledger();
-  const std::lock_guard lock(state_->mutex);
-  return state_->counts;
+  require_ledger();
+  const std::lock_guard lock(mutex_);
+  return counts_;
 }
 
 void Core::note_read(const std::string& resource, bool is_read) {
-  const auto pool = state_->pool_of(resource);
+  const auto pool = pool_of(resource);
   if (!pool) return;
-  const std::lock_guard lock(state_->mutex);
-  if (std::exchange(state_->counts[*pool].is_read, is_read) == is_read) return;
-  state_->write_metrics_file();
-}
-
-Handout Core::allocate(const std::string& resource, const std::vector<std::string>& ids) {
-  State& state = *state_;
-  const auto pool = state.pool_of(resource);
-  if (!pool) throw cni::Error(Code::kInvalidConfig, cat("allocate: no resource ", resource));
-  Handout out;
-  {
-    const auto [ledger_lock, lock] = state.lock();
-    Count& count = state.counts[*pool];
-    try {
-      std::vector<const Item*> items;
-      for (const std::string& id : ids) items.push_back(&state.require(*pool, id));
-      out = handout_of(state.pools.pools[*pool], items, state.sysfs);
-      state.promise(*pool, items);
-      for (const Item* item : items) state.write_info(*pool, *item);
-    } catch (...) {
-      ++count.failures;
-      throw;
-    }
-    count.allocations += ids.size();
-  }
-  for (const std::string& id : ids) {
-    log(Level::kInfo, "allocate device", {.resource = resource, .device = id});
-  }
-  if (state.allocated) state.allocated();
-  return out;
+  const std::lock_guard lock(mutex_);
+  if (std::exchange(counts_[*pool].is_read, is_read) == is_read) return;
+  write_metrics_file();
 }
 
 std::vector<std::string> Core::preferred(const std::string& resource,
@@ -98,26 +85,33 @@ std::vector<std::string> Core::preferred(const std::string& resource,
   return preferred_of(asked, numa);
 }
 
-void Core::subscribe(std::function<void()> changed) { state_->changed = std::move(changed); }
-
-void Core::on_allocate(std::function<void()> allocated) {
-  state_->allocated = std::move(allocated);
+// A device that a pod got or gave back between the looks at ledger and links was held before or
+// after: it does not look as if it had vanished.
+Stock Core::look() {
+  Entries held = entries_.all();
+  const auto devices = inventory(node_links(), sysfs_.hardware());
+  for (auto& [id, later] : entries_.all()) {
+    Entry& entry = held[id];
+    auto holder = later.holder ? later.holder : std::move(entry.holder);
+    entry = later;
+    entry.holder = std::move(holder);
+  }
+  return stock_of(pools_, devices, held);
 }
 
 void Core::refresh() {
-  State& state = *state_;
-  state.require_ledger();
+  require_ledger();
   bool is_new = false;
-  Stock stock = state.look();
-  const Entries entries = by_id(state.entries.all());
+  Stock stock = look();
+  const Entries entries = entries_.all();
   {
-    const std::lock_guard lock(state.mutex);
+    const std::lock_guard lock(mutex_);
     for (std::size_t i = 0; i < stock.pools.size(); ++i) {
       const auto is_same = [](const auto& a, const auto& b) {
         return a.second.offer == b.second.offer;
       };
-      is_new |= !std::ranges::equal(stock.pools[i], state.stock.pools[i], is_same);
-      Count& count = state.counts[i];
+      is_new |= !std::ranges::equal(stock.pools[i], stock_.pools[i], is_same);
+      Count& count = counts_[i];
       count.devices = stock.pools[i].size();
       count.healthy = count.allocated = 0;
       for (const auto& [id, item] : stock.pools[i]) {
@@ -125,78 +119,46 @@ void Core::refresh() {
         count.allocated += entries.contains(id) ? 1U : 0U;
       }
     }
-    state.stock = std::move(stock);
-    state.write_cdi_files();
-    state.write_metrics_file();
+    stock_ = std::move(stock);
+    write_cdi_files();
+    write_metrics_file();
   }
-  if (is_new && state.changed) state.changed();
+  if (is_new && changed_) changed_();
 }
 
-bool Core::concerns(const Pod& pod) const {
-  state_->require_ledger();
-  return state_->concerns(pod);
-}
-
-std::vector<std::string> Core::claim(const Pod& pod, const std::vector<Owned>& owned) {
-  State& state = *state_;
-  std::set<std::pair<std::string, std::string>> wanted;  // resource and id
-  for (const Owned& one : owned) {
-    if (!has_resource(one.resource)) continue;
-    for (const std::string& id : one.ids) wanted.emplace(one.resource, id);
-  }
-  const auto [ledger_lock, lock] = state.lock();
-  std::vector<Entry> entries;
-  for (const auto& [resource, id] : wanted) {
-    try {
-      if (auto entry = state.claimed(resource, id, pod)) entries.push_back(*std::move(entry));
-    } catch (...) {
-      state.count_failure(resource);
-      throw;
+void Core::write_cdi_files() {
+  if (places_.cdi.empty()) return;
+  std::set<std::string> with_file;
+  for (std::size_t i = 0; i < pools_.pools.size(); ++i) {
+    const Pool& pool = pools_.pools[i];
+    if (!pool.cdi) continue;
+    with_file.insert(pool.resource);
+    std::map<std::string, CdiEdits> devices;
+    for (const auto& [id, item] : stock_.pools[i]) {
+      if (!item.is_present || (!item.device && !item.slot)) continue;
+      CdiEdits edits = edits_of(pool, item, sysfs_);
+      devices.emplace(cdi_name(id, edits), std::move(edits));
     }
+    attempt("write CDI spec", pool.resource, [&] {
+      write_cdi(places_.cdi, pool.resource, devices,
+                [this](const std::string& id) { return is_device_id(id) && ledger_.read(id); });
+    });
   }
-  state.require_all_listed(pod, wanted);
-  std::vector<std::string> out;
-  // The kubelet says it again after a power loss.
-  for (const Entry& entry : entries) {
-    state.ledger.put_unsynced(entry);
-    out.push_back(entry.id);
-  }
-  return out;
+  attempt("remove CDI specs", "", [&] {
+    // Containers start again by the names that they got before a change of the config.
+    for (const auto& [id, one] : entries_.all()) with_file.insert(one.resource);
+    remove_other_cdi(places_.cdi, with_file);
+  });
 }
 
-bool Core::has_unclaimed() const { return state_->entries.find(&Entry::is_unclaimed).has_value(); }
-
-bool Core::reconcile(const std::vector<PodDevices>& listed, std::int64_t now) {
-  State& state = *state_;
-  const Listing listing(listed);
-  // A kubelet that has just started has no pod before it reaches the API server.
-  const bool is_list = !listed.empty();
-  if (is_list) state.concerns.note(listed);
-  const auto [ledger_lock, lock] = state.lock();
-  const std::vector<Entry> entries = state.entries.all();
-  bool is_open = false;
-  for (const Entry& entry : entries) {
-    state.report_unclaimed(entry, now);
-    switch (state.reconciler.decide(entry, listing, now)) {
-      case Fate::kStays:
-        is_open |= entry.is_unclaimed();
-        break;
-      case Fate::kGetsPod: {
-        const PodDevices* const owner = listing.owner_of(entry);
-        Entry changed = entry;
-        changed.pod = Pod{owner->space, owner->name};
-        state.ledger.put_unsynced(changed);
-        break;
-      }
-      case Fate::kIsFree:
-        if (is_list ? !state.has_folder(entry) : state.is_gone(entry)) state.release(entry);
-        break;
-    }
-  }
-  state.reconciler.keep_only(entries);
-  std::erase_if(state.reported,
-                [known = by_id(entries)](const auto& one) { return !known.contains(one.first); });
-  return is_open;
+void Core::write_metrics_file() {
+  if (places_.metrics.empty()) return;
+  std::string text = metrics_text(counts_);
+  if (text == metrics_) return;
+  attempt("write metrics", "", [&] {
+    write_metrics(places_.metrics, text);
+    metrics_ = std::move(text);
+  });
 }
 
 }  // namespace devices

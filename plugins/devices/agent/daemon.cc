@@ -6,20 +6,23 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <chrono>
+#include <ctime>
+#include <functional>
+#include <string>
+#include <thread>
 #include <utility>
 
 #include "libcni/daemon/event_loop.h"
 #include "libcni/daemon/service_manager.h"
 #include "netlink/route/link_watch.h"
 #include "netlink/types/fd.h"
-#include "plugins/devices/agent/attention.h"
 #include "plugins/devices/agent/kubelet/kubelet.h"
-#include "plugins/devices/agent/kubelet/library_log.h"
+#include "plugins/devices/agent/kubelet/limits.h"
 #include "plugins/devices/agent/kubelet/pod_resources.h"
 #include "plugins/devices/agent/log.h"
-#include "plugins/devices/agent/socket/claims.h"
 #include "plugins/devices/agent/socket/server.h"
 
 namespace devices {
@@ -28,7 +31,8 @@ namespace {
 
 using std::chrono::milliseconds;
 
-// Drivers are bound without a message of netlink, and routes come and go by the thousand.
+// Drivers are bound without a message of netlink, and routes come and go by the thousand. Pods end
+// without a message, too.
 constexpr milliseconds kSlowPoll{30'000};
 // Pods that start make links in bursts: a refresh is for all of them.
 constexpr milliseconds kBurst{200};
@@ -47,44 +51,67 @@ void drop_capabilities() noexcept {
   }
 }
 
-void refresh(Core& core) noexcept {
-  try {
-    core.refresh();
-  } catch (const std::exception& e) {
-    log(Level::kError, "look at the node", {.error = e.what()});
-  }
-}
-
-// Looks at the node after changes of links, and now and then. What it is given outlives it.
-class Refreshes {
+// Asks PodResources whose the devices are, and tells the core: every 30 s, and soon after each
+// Allocate, until the pod is known. In a thread of its own, because the kubelet may take seconds.
+class Attention {
  public:
-  Refreshes(cni::EventLoop& loop, Core& core, const netlink::LinkWatch& links)
-      : loop_(loop), core_(core) {
-    loop_.watch(links.fd(), [this, &links] {
-      links.drain();
-      if (!std::exchange(is_near_, true)) next(kBurst);
+  Attention(Core& core, PodResources& pods)
+      : core_(core), pods_(pods), thread_([this] {
+          look();
+          loop_.run([](const std::exception& e) {
+            log(Level::kError, "list pods", {.error = e.what()});
+          });
+        }) {}
+  ~Attention() {
+    loop_.stop();
+    thread_.join();
+  }
+
+  // After Allocate. From any thread.
+  void wake() {
+    loop_.post([this] {
+      pause_ = kFirst;
+      if (due_ > cni::EventLoop::now() + kFirst) next();
     });
-    next(kSlowPoll);
   }
 
  private:
-  void next(milliseconds pause) {
-    loop_.after(pause, this, [this] { look(); });
+  static constexpr milliseconds kFirst{100}, kLast{5'000};  // after Allocate
+
+  void next() {
+    due_ = cni::EventLoop::now() + pause_;
+    loop_.at(due_, this, [this] { look(); });
   }
   void look() {
-    is_near_ = false;
-    next(kSlowPoll);
-    refresh(core_);
+    const bool is_open = has_unclaimed();
+    pause_ = is_open ? std::clamp(2 * pause_, kFirst, kLast) : kSlowPoll;
+    next();
   }
 
-  cni::EventLoop& loop_;
+  // Whether a device is promised to a pod that is not known yet.
+  bool has_unclaimed() try {
+    const auto now = static_cast<std::int64_t>(std::time(nullptr));
+    const bool out = core_.reconcile(pods_.list(), now);
+    last_error_.clear();
+    return out;
+  } catch (const std::exception& e) {  // a kubelet that is absent for hours is one line of the log
+    if (last_error_ != e.what()) log(Level::kWarning, "list pods", {.error = e.what()});
+    last_error_ = e.what();
+    return core_.has_unclaimed();
+  }
+
   Core& core_;
-  bool is_near_ = false;
+  PodResources& pods_;
+  milliseconds pause_{0};
+  cni::BootTime due_{};
+  std::string last_error_;
+  cni::EventLoop loop_;
+  std::thread thread_;
 };
 
 }  // namespace
 
-void serve(Pools pools, const Options& options) {
+void serve(Pools pools, const Paths& paths) {
   cni::log_notes();
   take_library_logs();
   ::signal(SIGPIPE, SIG_IGN);
@@ -92,20 +119,28 @@ void serve(Pools pools, const Options& options) {
   loop.stop_on_signals();  // before there are threads
   drop_capabilities();
   const netlink::LinkWatch links;  // before the first look
-  Places places = options.places;
-  places.pods = options.kubelet_dir + "/pods";
+  Places places = paths.places;
+  places.pods = paths.kubelet_dir + "/pods";
   Core core(std::move(pools), std::move(places));
-  PodResources pods(options.kubelet_dir,
+  PodResources pods(paths.kubelet_dir,
                     [&core](const std::string& resource) { return core.has_resource(resource); });
   Attention attention(core, pods);
   core.on_allocate([&attention] { attention.wake(); });
-  const Claims claims(core, pods);
-  const SocketServer server(
-      options.socket,
-      {.at_once = [&claims](const Question& question) { return claims.at_once(question); },
-       .later = [&claims](const Question& question) { return claims.later(question); }});
-  const Kubelet kubelet(core, options.kubelet_dir);
-  const Refreshes refreshes(loop, core, links);
+  const SocketServer server(paths.socket, core, pods);
+  const Kubelet kubelet(core, paths.kubelet_dir);
+  bool is_near = false;  // a refresh, for a burst of changes
+  const std::function<void(milliseconds)> refresh_in = [&](milliseconds pause) {
+    loop.after(pause, &is_near, [&] {
+      is_near = false;
+      refresh_in(kSlowPoll);
+      core.refresh();
+    });
+  };
+  loop.watch(links.fd(), [&] {
+    links.drain();
+    if (!std::exchange(is_near, true)) refresh_in(kBurst);
+  });
+  refresh_in(kSlowPoll);
   log(Level::kInfo, "start");
   cni::notify_service_manager("READY=1");
   loop.run([](const std::exception& e) { log(Level::kError, "serve", {.error = e.what()}); });

@@ -1,11 +1,25 @@
 #pragma once
 
-#include "plugins/devices/agent/options.h"
-#include "plugins/devices/agent/pools/pools.h"
+#include <string>
+
+#include "plugins/devices/agent/core.h"
+#include "plugins/names/state.h"
 
 namespace devices {
 
-/// Serves until SIGINT or SIGTERM. \throws cni::Error, netlink::Error where it cannot start.
-void serve(Pools pools, const Options& options);
+/// Paths of the daemon, with their defaults.
+struct Paths {
+  std::string kubelet_dir = "/var/lib/kubelet";
+  std::string socket = names::kDevicesSocket;
+  Places places{.ledger = names::kDevicesLedgerDir,
+                .cdi = "/var/run/cdi",
+                .device_info = "/var/run/k8s.cni.cncf.io/devinfo/dp",
+                .sysfs = "/sys",
+                .metrics = ""};
+};
+
+/// Serves the kubelet and the plugin `devices` until SIGTERM or SIGINT.
+/// \throws cni::Error, netlink::Error.
+void serve(Pools pools, const Paths& paths);
 
 }  // namespace devices

@@ -2,6 +2,7 @@
 
 #include <sys/inotify.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <utility>
 
@@ -27,12 +28,10 @@ bool is_watched(cni::FolderWatch& watch, const Ledger& ledger) {
 LedgerCache::LedgerCache(const Ledger& ledger)
     : ledger_(ledger), watch_(kEvents), is_watched_(is_watched(watch_, ledger)) {}
 
-std::vector<Entry> LedgerCache::all() {
+Entries LedgerCache::all() {
   const std::lock_guard hold(mutex_);
   look();
-  std::vector<Entry> out;
-  for (const auto& [id, entry] : entries_) out.push_back(entry);
-  return out;
+  return entries_;
 }
 
 std::optional<Entry> LedgerCache::find(const std::function<bool(const Entry&)>& is) {
@@ -42,6 +41,28 @@ std::optional<Entry> LedgerCache::find(const std::function<bool(const Entry&)>& 
     if (is(entry)) return entry;
   }
   return std::nullopt;
+}
+
+void LedgerCache::note(const std::vector<PodDevices>& listed) {
+  const std::lock_guard hold(mutex_);
+  listed_.emplace();
+  for (const PodDevices& one : listed) {
+    if (!one.devices.empty()) listed_->insert(Pod{one.space, one.name}.str());
+  }
+}
+
+bool LedgerCache::concerns(const Pod& pod) {
+  const auto is_its = [&](const std::optional<Pod>& one) {
+    return one && (one->has_name_of(pod) || one->is(pod));
+  };
+  const std::lock_guard hold(mutex_);
+  if (!listed_ || listed_->contains(pod.str())) return true;
+  look();
+  return std::ranges::any_of(entries_, [&](const auto& item) {
+    const Entry& one = item.second;
+    return one.is_unclaimed() || !one.is_readable() || is_its(one.pod) ||
+           (one.holder && is_its(one.holder->pod));
+  });
 }
 
 // Names are taken before files are read: a change in between is reported the next time.

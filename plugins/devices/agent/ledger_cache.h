@@ -1,29 +1,36 @@
 #pragma once
 
 #include <functional>
-#include <map>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
 #include "libcni/daemon/folder_watch.h"
+#include "plugins/devices/agent/promises.h"
 #include "plugins/devices/ledger/ledger.h"
 
 namespace devices {
 
-/// The entries of the ledger. Only files that changed since the last look are read, by inotify(7):
-/// a node may have hundreds of devices, and each ADD asks for all entries several times.
-/// Thread-safe. The kernel reports a change before its system call returns: under the lock of the
-/// ledger the entries are what the files have.
+/// The entries of the ledger, and the pods that PodResources listed last. Only files that changed
+/// since the last look are read, by inotify(7): a node may have hundreds of devices, and each ADD
+/// asks for all entries several times. Thread-safe. The kernel reports a change before its system
+/// call returns: under the lock of the ledger the entries are what the files have.
 class LedgerCache {
  public:
   explicit LedgerCache(const Ledger& ledger);
 
-  /// Sorted by ID.
-  std::vector<Entry> all();
+  Entries all();
   /// The first that is as the function says, which must not call this object.
   std::optional<Entry> find(const std::function<bool(const Entry&)>& is);
+  /// Pods of the node with devices.
+  void note(const std::vector<PodDevices>& listed);
+  /// Whether a device may be the pod's: most pods of a node have none, and need not wait for the
+  /// kubelet. An entry is the pod's, or of a pod of its name, or promised to a pod that is not
+  /// known, or cannot be read; or a pod of its name is listed, whose entry may be lost. True before
+  /// the first list.
+  bool concerns(const Pod& pod);
 
  private:
   void look();
@@ -33,7 +40,8 @@ class LedgerCache {
   cni::FolderWatch watch_;
   bool is_watched_;  ///< else the node has no more watches, and all files are read each time
   bool is_whole_ = false;
-  std::map<std::string, Entry> entries_;  ///< by the device's ID
+  Entries entries_;
+  std::optional<std::set<std::string>> listed_;  ///< Pod::str()
 };
 
 }  // namespace devices

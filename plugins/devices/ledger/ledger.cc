@@ -202,10 +202,6 @@ void Ledger::put_unsynced(const Entry& entry) const {
   dir_.replace(entry.id, entry.text(), aside_of(entry.id));
 }
 
-void Ledger::put_or_remove(const Entry& entry) const {
-  entry.is_free() ? remove(entry.id) : put(entry);
-}
-
 void Ledger::remove(const std::string& id) const {
   if (!dir_.remove(id)) return;
   dir_.sync();

@@ -51,8 +51,6 @@ class Ledger {
   void put(const Entry& entry) const;
   /// The same without fsync(2): a power loss may restore the earlier one, or tear it.
   void put_unsynced(const Entry& entry) const;
-  /// put(), or remove() if it is free. Under the lock.
-  void put_or_remove(const Entry& entry) const;
   /// Under the lock. The device has no holder.
   void remove(const std::string& id) const;
 

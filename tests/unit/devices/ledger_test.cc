@@ -66,17 +66,6 @@ TEST_CASE(
   CHECK_THROWS_AS(ledger.read("later"), cni::Error);
 }
 
-TEST_CASE("an entry that is free has no file") {
-  const surroundings::Folder folder;
-  const Ledger ledger = Ledger::create(folder.path());
-  Entry entry = entry_of("a");
-  ledger.put_or_remove(entry);
-  CHECK(ledger.read("a"));
-  entry.promised = 0;
-  ledger.put_or_remove(entry);
-  CHECK_FALSE(cni::Dir::exists(folder.file("a")));
-}
-
 TEST_CASE("a holder has a file of its own, which promises do not change") {
   const surroundings::Folder folder;
   const Ledger ledger = Ledger::create(folder.path());

@@ -9,10 +9,9 @@
 #include <thread>
 
 #include "libcni/daemon/unix_socket.h"
-#include "plugins/devices/agent/kubelet/clean.h"
 #include "plugins/devices/agent/kubelet/endpoint.h"
-#include "plugins/devices/agent/kubelet/instances.h"
-#include "plugins/devices/agent/kubelet/worker.h"
+#include "plugins/devices/agent/kubelet/limits.h"
+#include "plugins/devices/agent/worker.h"
 #include "tests/unit/surroundings.h"
 
 using devices::clean;
@@ -98,14 +97,15 @@ TEST_CASE("an instance of the agent ends when it has had no socket for a moment"
 TEST_CASE("a worker does one job after the other, and refuses more than may wait") {
   std::mutex gate;
   std::atomic<int> done = 0;
+  std::atomic<bool> runs = false;
   Worker worker(2);
   gate.lock();
   CHECK(worker.post([&] {
+    runs = true;
     const std::lock_guard wait(gate);
     ++done;
   }));
-  for (int n = 0; n < 500 && worker.waiting() > 0; ++n)
-    std::this_thread::sleep_for(milliseconds(10));
+  for (int n = 0; n < 500 && !runs; ++n) std::this_thread::sleep_for(milliseconds(10));
   CHECK(worker.post([&] { ++done; }));
   CHECK(worker.post([&] { ++done; }));
   CHECK_FALSE(worker.post([&] { ++done; }));

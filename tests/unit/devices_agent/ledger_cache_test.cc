@@ -37,29 +37,36 @@ class NoFiles {
   rlimit before_{};
 };
 
+// Of the files, whatever was read before.
+devices::Entries all_of(const Ledger& ledger) {
+  devices::Entries out;
+  for (const Entry& one : ledger.all()) out.emplace(one.id, one);
+  return out;
+}
+
 void check_that_it_follows(LedgerCache& cache, const Ledger& ledger, const std::string& folder) {
-  CHECK(cache.all() == ledger.all());
+  CHECK(cache.all() == all_of(ledger));
   ledger.put(cached_entry("b"));
   ledger.put_unsynced(cached_entry("a"));
-  CHECK(cache.all() == ledger.all());
+  CHECK(cache.all() == all_of(ledger));
   CHECK(cache.all().size() >= 2);
   ledger.put_unsynced(cached_entry("a", 8));
-  CHECK(cache.all() == ledger.all());
+  CHECK(cache.all() == all_of(ledger));
   ledger.put_holder("a", {.resource = "vendor.example/nic", .promised = 8});
-  CHECK(cache.all() == ledger.all());
+  CHECK(cache.all() == all_of(ledger));
   ledger.add_result("a", "{}");
-  CHECK(cache.all() == ledger.all());
+  CHECK(cache.all() == all_of(ledger));
   CHECK(cache.find([](const Entry& one) { return one.is_attached(); })->id == "a");
   ledger.remove_holder("a");
   ledger.remove("b");
-  CHECK(cache.all() == ledger.all());
+  CHECK(cache.all() == all_of(ledger));
   CHECK_FALSE(cache.find([](const Entry& one) { return one.id == "b"; }));
   std::ofstream(folder + "/b") << cached_entry("b").text();  // by hand
-  CHECK(cache.all() == ledger.all());
+  CHECK(cache.all() == all_of(ledger));
   std::ofstream(folder + "/b") << "torn";
-  CHECK(cache.all() == ledger.all());
+  CHECK(cache.all() == all_of(ledger));
   std::ofstream(folder + "/b") << R"({"format":9})";
-  CHECK(cache.all() == ledger.all());
+  CHECK(cache.all() == all_of(ledger));
 }
 
 }  // namespace
@@ -92,7 +99,7 @@ TEST_CASE("a change that could not be read is read the next time") {
     const NoFiles none;
     CHECK_THROWS(cache.all());
   }
-  CHECK(cache.all() == ledger.all());
+  CHECK(cache.all() == all_of(ledger));
   CHECK(cache.all().size() == 1);
 }
 
@@ -107,7 +114,7 @@ TEST_CASE("after more changes than the kernel keeps, the cache reads all files")
     ::unlink(other.c_str());
   }
   ledger.put_unsynced(cached_entry("a"));
-  CHECK(cache.all() == ledger.all());
+  CHECK(cache.all() == all_of(ledger));
   ledger.remove("a");
-  CHECK(cache.all() == ledger.all());
+  CHECK(cache.all() == all_of(ledger));
 }

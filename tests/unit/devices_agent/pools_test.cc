@@ -5,7 +5,6 @@
 #include <nlohmann/json.hpp>
 
 #include "libcni/common/error.h"
-#include "plugins/devices/agent/pools/attach.h"
 
 using devices::Pools;
 using devices::SelectBy;

@@ -3,7 +3,6 @@
 #include <doctest/doctest.h>
 
 #include "plugins/devices/agent/handout.h"
-#include "plugins/devices/agent/stock/preference.h"
 
 using devices::Device;
 using devices::DeviceLink;
@@ -22,7 +21,7 @@ const char* const kConfig = R"({"pools": [
 ]})";
 
 Device device(const char* id, const char* name) {
-  return {.id = id, .link = DeviceLink{.name = name, .index = 2, .up = true, .carrier = true}};
+  return {.id = id, .link = DeviceLink{.name = name, .up = true, .carrier = true}};
 }
 
 Stock stock(const std::vector<Device>& all, const Entries& entries = {}) {
@@ -136,7 +135,7 @@ TEST_CASE("the variable has the name that the SR-IOV network device plugin gives
   const devices::Item one{.offer = {"a", true}}, two{.offer = {"b", true}};
   const auto out = handout_of(pools.pools[0], {&one, &two}, devices::Sysfs("/nonexistent"));
   CHECK(out.environment.at("PCIDEVICE_V_EXAMPLE_NIC") == "a,b");
-  CHECK(out.nodes == std::vector<devices::Node>{{"/dev/vhost-net", "/dev/vhost-net", "rw"}});
+  CHECK(out.nodes == std::vector<std::string>{"/dev/vhost-net"});
 }
 
 TEST_CASE("preferred devices are of as few NUMA nodes as possible") {

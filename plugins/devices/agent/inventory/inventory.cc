@@ -9,7 +9,7 @@
 
 #include "libcni/common/error.h"
 #include "netlink/route/socket.h"
-#include "plugins/devices/agent/inventory/exclusions.h"
+#include "plugins/devices/ledger/entry.h"
 #include "plugins/names/drivers.h"
 
 namespace devices {
@@ -19,17 +19,65 @@ namespace {
 using cni::cat;
 using netlink::Link;
 
-constexpr std::string_view kOfLink = "netdev:";
-constexpr std::size_t kMaxId = 63;  // the kubelet's limit
+constexpr std::string_view kSwitches[] = {"bridge", "bond", "team", "vrf", "openvswitch"};
 
-// As ids become names of files, of CDI devices and of environment variables' values.
-bool is_id(const std::string& text) {
-  return !text.empty() && text.size() <= kMaxId &&
-         std::all_of(text.begin(), text.end(), [](char c) {
-           return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
-                  c == '.' || c == '_' || c == ':' || c == '-';
-         });
+/// The links of a node, and which of them is stacked on which.
+class Stack {
+ public:
+  explicit Stack(const NodeLinks& node) : node_(node) {}
+
+  std::string name_of(int index) const {
+    const auto link = std::ranges::find(node_.links, index, &Link::index);
+    return link == node_.links.end() ? cat("#", index) : link->name;
+  }
+
+  /// A port is below its bridge or bond, a parent below its VLANs and macvlans.
+  static bool is_on(const Link& upper, const Link& lower) {
+    if (upper.index == lower.index) return false;
+    return lower.master == upper.index || (upper.parent_index == lower.index && !upper.parent_nsid);
+  }
+  /// All links below, or above.
+  std::set<int> reach(int index, bool is_above) const {
+    std::set<int> out;
+    std::vector<int> open = {index};
+    while (!open.empty()) {
+      const auto at = std::ranges::find(node_.links, open.back(), &Link::index);
+      open.pop_back();
+      if (at == node_.links.end()) continue;
+      for (const Link& to : node_.links) {
+        const bool leads = is_above ? is_on(to, *at) : is_on(*at, to);
+        if (leads && out.insert(to.index).second) open.push_back(to.index);
+      }
+    }
+    out.erase(index);
+    return out;
+  }
+
+ private:
+  const NodeLinks& node_;
+};
+
+bool is_global(const netlink::LinkAddress& address) {
+  return address.scope == RT_SCOPE_UNIVERSE || address.scope == RT_SCOPE_SITE;
 }
+
+std::string own_reason(const NodeLinks& node, const Stack& stack, const Link& link) {
+  if (std::ranges::find(kSwitches, link.kind) != std::end(kSwitches)) {
+    return cat("kind ", link.kind);
+  }
+  if (link.master != 0) return cat("port of '", stack.name_of(link.master), "'");
+  for (const Link& other : node.links) {
+    if (Stack::is_on(other, link)) return cat("'", other.name, "' stands on it");
+  }
+  for (const netlink::LinkAddress& address : node.addresses) {
+    if (address.link == link.index && is_global(address)) {
+      return cat("has the address ", address.cidr.str());
+    }
+  }
+  return {};
+}
+
+constexpr std::string_view kOfLink = "netdev:";
 
 /// The links that are left when those of PCI and auxiliary devices are taken.
 class Assembly {
@@ -64,7 +112,6 @@ class Assembly {
  private:
   DeviceLink described(const Link& link) const {
     DeviceLink out{.name = link.name,
-                   .index = link.index,
                    .kind = link.kind,
                    .permanent_mac = link.permanent_mac,
                    .mtu = link.mtu,
@@ -136,7 +183,7 @@ class Assembly {
   }
 
   void keep(Device device) {
-    if (!is_id(device.id)) {
+    if (!is_device_id(device.id)) {
       device.kept_back = "its name has characters that are not allowed in ids, or is too long";
       device.forcible = false;
     }
@@ -154,6 +201,27 @@ class Assembly {
 };
 
 }  // namespace
+
+std::map<int, std::string> exclusions(const NodeLinks& node) {
+  const Stack stack(node);
+  std::map<int, std::string> out;
+  for (const int index : node.default_routes) {
+    out.emplace(index, "default route of the node");
+    const std::string of = cat("'", stack.name_of(index), "', which has the default route");
+    for (const int one : stack.reach(index, false)) out.emplace(one, cat("below ", of));
+    for (const int one : stack.reach(index, true)) out.emplace(one, cat("above ", of));
+  }
+  for (const Link& link : node.links) {
+    if (link.loopback) {
+      out[link.index] = "loopback";
+    } else if (!out.contains(link.index)) {
+      if (std::string reason = own_reason(node, stack, link); !reason.empty()) {
+        out.emplace(link.index, std::move(reason));
+      }
+    }
+  }
+  return out;
+}
 
 bool is_hardware_id(std::string_view id) { return !id.starts_with(kOfLink); }
 

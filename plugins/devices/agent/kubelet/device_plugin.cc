@@ -1,12 +1,12 @@
 #include "plugins/devices/agent/kubelet/device_plugin.h"
 
 #include <functional>
+#include <set>
 #include <utility>
 #include <vector>
 
 #include "libcni/common/error.h"
-#include "plugins/devices/agent/kubelet/clean.h"
-#include "plugins/devices/agent/kubelet/requests.h"
+#include "plugins/devices/agent/kubelet/limits.h"
 #include "plugins/devices/agent/log.h"
 
 namespace devices {
@@ -14,54 +14,77 @@ namespace devices {
 namespace {
 
 using cni::cat;
+using Ids = google::protobuf::RepeatedPtrField<std::string>;
+
+// Of one list of a request. \param count of the ids of all its containers \param offered null: ids
+// need not exist
+std::string wrong_ids(const Ids& ids, std::size_t& count, const Offered* offered) {
+  std::set<std::string> seen;
+  count += static_cast<std::size_t>(ids.size());
+  if (count > kMaxIds) return cat("more than ", std::to_string(kMaxIds), " device ids");
+  for (const std::string& id : ids) {
+    if (id.empty() || id.size() > kMaxId) {
+      return cat("device id '", clean(id), "': expected 1 to 63 characters");
+    }
+    if (!seen.insert(id).second) return cat("device id '", clean(id), "' is listed twice");
+    if (offered != nullptr && !offered->has(id)) {
+      return cat("device '", clean(id), "' does not exist in resource '", offered->resource, "'");
+    }
+  }
+  return {};
+}
+
+std::string too_many(int containers) {
+  if (static_cast<std::size_t>(containers) <= kMaxContainers) return {};
+  return cat("more than ", std::to_string(kMaxContainers), " containers");
+}
+
+std::string wrong_size(const v1beta1::ContainerPreferredAllocationRequest& request) {
+  const int least = request.must_include_device_ids_size();
+  const int most = request.available_device_ids_size();
+  if (request.allocation_size() >= least && request.allocation_size() <= most) return {};
+  return cat("allocation_size ", std::to_string(request.allocation_size()),
+             ": expected an integer from ", std::to_string(least),
+             " (devices that must be included) to ", std::to_string(most), " (available devices)");
+}
+
 using grpc::Status;
 using grpc::StatusCode;
-using Ids = google::protobuf::RepeatedPtrField<std::string>;
 
 Status invalid(const std::string& text) { return {StatusCode::INVALID_ARGUMENT, text}; }
 
 StatusCode code_of(cni::Code code) {
-  switch (code) {
-    case cni::Code::kInvalidConfig:
-      return StatusCode::INVALID_ARGUMENT;
-    case cni::Code::kTryAgainLater:
-      return StatusCode::UNAVAILABLE;
-    default:
-      return StatusCode::INTERNAL;
-  }
+  if (code == cni::Code::kInvalidConfig) return StatusCode::INVALID_ARGUMENT;
+  return code == cni::Code::kTryAgainLater ? StatusCode::UNAVAILABLE : StatusCode::INTERNAL;
 }
 
 // Runs fn; what it throws is the status of the call.
-Status as_status(const std::function<void()>& fn) {
-  try {
-    fn();
-    return Status::OK;
-  } catch (const cni::Error& e) {
-    const std::string more = e.details().empty() ? "" : cat(": ", e.details());
-    return {code_of(e.code()), clean(cat(e.what(), more))};
-  } catch (const std::exception& e) {
-    return {StatusCode::INTERNAL, clean(e.what())};
-  }
+Status as_status(const std::function<void()>& fn) try {
+  cni::as_error(fn);
+  return Status::OK;
+} catch (const cni::Error& e) {
+  const std::string more = e.details().empty() ? "" : cat(": ", e.details());
+  return {code_of(e.code()), clean(cat(e.what(), more))};
 }
 
 std::vector<std::string> vector_of(const Ids& ids) { return {ids.begin(), ids.end()}; }
 
 void write(Handout handout, v1beta1::ContainerAllocateResponse& out) {
   for (auto& [name, value] : handout.environment) (*out.mutable_envs())[name] = std::move(value);
-  for (const Node& node : handout.nodes) {
+  for (const std::string& path : handout.nodes) {
     v1beta1::DeviceSpec& device = *out.add_devices();
-    device.set_host_path(node.host_path);
-    device.set_container_path(node.container_path);
-    device.set_permissions(node.permissions);
+    device.set_host_path(path);
+    device.set_container_path(path);
+    device.set_permissions(kNodePermissions);
   }
   for (std::string& name : handout.cdi) out.add_cdi_devices()->set_name(std::move(name));
 }
 
-Offered offered(const Resource& resource) {
+Offered offered(Resource& resource) {
   return {resource.name, [&feed = resource.feed](const std::string& id) { return feed.has(id); }};
 }
 
-Status allocate(const Resource& resource, const v1beta1::AllocateRequest& request,
+Status allocate(Resource& resource, const v1beta1::AllocateRequest& request,
                 v1beta1::AllocateResponse& answer) {
   if (const auto wrong = wrong_in(request, offered(resource)); !wrong.empty())
     return invalid(wrong);
@@ -73,7 +96,7 @@ Status allocate(const Resource& resource, const v1beta1::AllocateRequest& reques
   });
 }
 
-Status prefer(const Resource& resource, const v1beta1::PreferredAllocationRequest& request,
+Status prefer(Resource& resource, const v1beta1::PreferredAllocationRequest& request,
               v1beta1::PreferredAllocationResponse& answer) {
   if (const auto wrong = wrong_in(request); !wrong.empty()) return invalid(wrong);
   return as_status([&] {
@@ -88,14 +111,8 @@ Status prefer(const Resource& resource, const v1beta1::PreferredAllocationReques
   });
 }
 
-grpc::ServerUnaryReactor* finish(grpc::CallbackServerContext* context, const Status& status) {
-  grpc::ServerUnaryReactor* const reactor = context->DefaultReactor();
-  reactor->Finish(status);
-  return reactor;
-}
-
 // Has the worker do it. A call whose caller has hung up meanwhile changes nothing.
-grpc::ServerUnaryReactor* later(grpc::CallbackServerContext* context, const Resource& resource,
+grpc::ServerUnaryReactor* later(grpc::CallbackServerContext* context, Resource& resource,
                                 const char* what, std::function<Status()> work) {
   grpc::ServerUnaryReactor* const reactor = context->DefaultReactor();
   const bool taken = resource.worker.post([context, reactor, &resource, what, work] {
@@ -113,6 +130,37 @@ grpc::ServerUnaryReactor* later(grpc::CallbackServerContext* context, const Reso
 }
 
 }  // namespace
+
+grpc::ServerUnaryReactor* finish(grpc::CallbackServerContext* context, const Status& status) {
+  grpc::ServerUnaryReactor* const reactor = context->DefaultReactor();
+  reactor->Finish(status);
+  return reactor;
+}
+
+std::string wrong_in(const v1beta1::AllocateRequest& request, const Offered& offered) {
+  std::string wrong = too_many(request.container_requests_size());
+  std::size_t count = 0;
+  for (const auto& one : request.container_requests()) {
+    if (wrong.empty()) wrong = wrong_ids(one.device_ids(), count, &offered);
+  }
+  return wrong;
+}
+
+std::string wrong_in(const v1beta1::PreStartContainerRequest& request, const Offered& offered) {
+  std::size_t count = 0;
+  return wrong_ids(request.device_ids(), count, &offered);
+}
+
+std::string wrong_in(const v1beta1::PreferredAllocationRequest& request) {
+  std::string wrong = too_many(request.container_requests_size());
+  std::size_t count = 0;
+  for (const auto& one : request.container_requests()) {
+    if (wrong.empty()) wrong = wrong_ids(one.available_device_ids(), count, nullptr);
+    if (wrong.empty()) wrong = wrong_ids(one.must_include_device_ids(), count, nullptr);
+    if (wrong.empty()) wrong = wrong_size(one);
+  }
+  return wrong;
+}
 
 grpc::ServerUnaryReactor* DevicePlugin::GetDevicePluginOptions(
     grpc::CallbackServerContext* context, const v1beta1::Empty* /*request*/,

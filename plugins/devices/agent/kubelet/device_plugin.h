@@ -1,28 +1,47 @@
 #pragma once
 
 #include <deviceplugin.grpc.pb.h>
+#include <deviceplugin.pb.h>
 
+#include <functional>
 #include <string>
 
 #include "plugins/devices/agent/core.h"
 #include "plugins/devices/agent/kubelet/feed.h"
-#include "plugins/devices/agent/kubelet/worker.h"
+#include "plugins/devices/agent/worker.h"
 
 namespace devices {
 
-/// What the service of a resource works with. All of it outlives the service.
+/// The resource that is asked, and whether it has a device.
+struct Offered {
+  const std::string& resource;
+  std::function<bool(const std::string& id)> has;
+};
+
+/// Each id exists, and is listed once for a container.
+std::string wrong_in(const v1beta1::AllocateRequest& request, const Offered& offered);
+std::string wrong_in(const v1beta1::PreStartContainerRequest& request, const Offered& offered);
+/// Ids that do not exist are allowed: the kubelet may know a device longer than the node has it.
+std::string wrong_in(const v1beta1::PreferredAllocationRequest& request);
+
+/// Ends a call at once.
+grpc::ServerUnaryReactor* finish(grpc::CallbackServerContext* context, const grpc::Status& status);
+
+/// A resource and its means, which outlive its services.
 struct Resource {
-  std::string name;
+  Resource(std::string of, Core& by, Worker& in) : name(std::move(of)), core(by), worker(in) {}
+
+  const std::string name;
   Core& core;
   Worker& worker;
-  Feed& feed;
+  Feed feed = {};
 };
 
 /// The kubelet's calls for one resource. gRPC's threads only look at a request; the core works in
 /// the worker.
 class DevicePlugin final : public v1beta1::DevicePlugin::CallbackService {
  public:
-  explicit DevicePlugin(const Resource& resource) : resource_(resource) {}
+  explicit DevicePlugin(Resource& resource) : resource_(resource) {}
 
   /// Ends its streams, which would last as long as the server.
   void end_streams() { resource_.feed.end(this); }
@@ -43,7 +62,7 @@ class DevicePlugin final : public v1beta1::DevicePlugin::CallbackService {
                                               v1beta1::PreStartContainerResponse* answer) override;
 
  private:
-  const Resource& resource_;
+  Resource& resource_;
 };
 
 }  // namespace devices

@@ -4,18 +4,21 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cctype>
 #include <ctime>
+#include <iterator>
 #include <memory>
+#include <optional>
 #include <random>
+#include <utility>
 
 #include "libcni/common/dir.h"
 #include "libcni/common/error.h"
 #include "libcni/common/hash.h"
 #include "libcni/daemon/listener.h"
 #include "libcni/daemon/unix_socket.h"
-#include "plugins/devices/agent/kubelet/clean.h"
 #include "plugins/devices/agent/kubelet/limits.h"
 #include "plugins/devices/agent/log.h"
 
@@ -57,13 +60,23 @@ void set_limits(grpc::ServerBuilder& builder) {
   builder.AddChannelArgument(GRPC_ARG_MAX_CONNECTION_IDLE_MS, count_of(kMaxIdle));
 }
 
+constexpr std::chrono::milliseconds kMoment{200};
+constexpr std::chrono::seconds kYoung{10};
+constexpr Instances::Clock::time_point kLives{};
+
+// Empty: it is no socket.
+std::optional<std::chrono::seconds> age_of(const std::string& path) {
+  struct stat found {};
+  if (::lstat(path.c_str(), &found) != 0 || !S_ISSOCK(found.st_mode)) return std::nullopt;
+  return std::chrono::seconds(std::time(nullptr) - found.st_mtime);
+}
+
 }  // namespace
 
 // For a kubelet that found the socket in plugins_registry.
 class Endpoint::Registration final : public pluginregistration::Registration::CallbackService {
  public:
-  Registration(const Resource& resource, const std::string& path)
-      : resource_(resource), path_(path) {}
+  Registration(Resource& resource, const std::string& path) : resource_(resource), path_(path) {}
 
   grpc::ServerUnaryReactor* GetInfo(grpc::CallbackServerContext* context,
                                     const pluginregistration::InfoRequest* /*request*/,
@@ -72,7 +85,7 @@ class Endpoint::Registration final : public pluginregistration::Registration::Ca
     answer->set_name(resource_.name);
     answer->set_endpoint(path_);
     answer->add_supported_versions("v1beta1");
-    return finish(context);
+    return finish(context, Status::OK);
   }
 
   grpc::ServerUnaryReactor* NotifyRegistrationStatus(
@@ -84,22 +97,16 @@ class Endpoint::Registration final : public pluginregistration::Registration::Ca
       log(Level::kError, cat("register by '", path_, "'"),
           {.resource = resource_.name, .error = clean(request->error())});
     }
-    return finish(context);
+    return finish(context, Status::OK);
   }
 
  private:
-  static grpc::ServerUnaryReactor* finish(grpc::CallbackServerContext* context) {
-    grpc::ServerUnaryReactor* const reactor = context->DefaultReactor();
-    reactor->Finish(Status::OK);
-    return reactor;
-  }
-
-  const Resource& resource_;
+  Resource& resource_;
   const std::string& path_;
 };
 
 struct Endpoint::Services {
-  Services(const Resource& resource, const std::string& path)
+  Services(Resource& resource, const std::string& path)
       : plugin(resource), registration(resource, path) {}
 
   DevicePlugin plugin;
@@ -107,7 +114,7 @@ struct Endpoint::Services {
   std::unique_ptr<grpc::Server> server;
 };
 
-Endpoint::Endpoint(const Resource& resource, const std::string& folder)
+Endpoint::Endpoint(Resource& resource, const std::string& folder)
     : name_(cat(prefix(resource.name), own_instance(), next_number(), ".sock")),
       path_(cat(folder, "/", name_)) {
   cni::socket_address(path_);  // before gRPC refuses it without a reason
@@ -170,10 +177,50 @@ void Endpoint::remove_stale(const std::string& folder, const std::string& begin,
                             std::chrono::seconds age) {
   for (const std::string& name : cni::names_in(folder)) {
     const std::string path = cat(folder, "/", name);
-    struct stat found {};
-    if (!name.starts_with(begin) || ::lstat(path.c_str(), &found) != 0) continue;
-    if (!S_ISSOCK(found.st_mode) || std::time(nullptr) - found.st_mtime < age.count()) continue;
+    if (!name.starts_with(begin) || age_of(path) < age) continue;  // none: it is no socket
     if (!cni::has_listener(path)) ::unlink(path.c_str());
+  }
+}
+
+Instances::Instances(std::vector<std::string> folders, const std::string& resource)
+    : folders_(std::move(folders)), prefix_(Endpoint::prefix(resource)) {}
+
+// A process binds a socket and then listens on it: one that is young and refuses may be about to.
+std::map<std::string, bool> Instances::found() const {
+  std::map<std::string, bool> out;
+  for (const std::string& folder : folders_) {
+    for (const std::string& name : cni::names_in(folder)) {
+      const std::string instance = Endpoint::instance_of(name, prefix_);
+      if (instance.empty() || instance == Endpoint::own_instance()) continue;
+      const std::string path = cat(folder, "/", name);
+      const bool listens = cni::has_listener(path);
+      const bool is_young = age_of(path).value_or(kYoung) < kYoung;
+      if (listens || is_young) out[instance] = out[instance] || listens;
+    }
+  }
+  return out;
+}
+
+void Instances::look(Clock::time_point now) {
+  const auto instances = found();
+  for (const auto& [instance, listens] : instances) {
+    Seen& one = seen_[instance];
+    one.has_listened = one.has_listened || listens;
+    if (listens || !one.has_listened) one.missing_since = kLives;
+  }
+  for (auto one = seen_.begin(); one != seen_.end();) {
+    auto& [instance, seen] = *one;
+    const auto is_found = instances.find(instance);
+    const bool lives = is_found != instances.end() && (is_found->second || !seen.has_listened);
+    if (!lives && seen.missing_since == kLives) seen.missing_since = now;
+    const bool has_ended = !lives && now - seen.missing_since >= kMoment;
+    if (has_ended) {
+      for (const std::string& folder : folders_) {
+        Endpoint::remove_stale(folder, cat(prefix_, instance), std::chrono::seconds(0));
+      }
+      last_end_ = std::max(last_end_, seen.missing_since);
+    }
+    one = has_ended ? seen_.erase(one) : std::next(one);
   }
 }
 

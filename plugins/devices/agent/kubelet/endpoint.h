@@ -3,8 +3,10 @@
 #include <sys/types.h>
 
 #include <chrono>
+#include <map>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "plugins/devices/agent/kubelet/device_plugin.h"
 
@@ -17,7 +19,7 @@ class Endpoint {
  public:
   /// Listens on a new socket in the folder, whose name no other process has, nor this one had.
   /// \throws cni::Error, netlink::Error.
-  Endpoint(const Resource& resource, const std::string& folder);
+  Endpoint(Resource& resource, const std::string& folder);
   ~Endpoint();
   Endpoint(const Endpoint&) = delete;
   Endpoint& operator=(const Endpoint&) = delete;
@@ -29,9 +31,9 @@ class Endpoint {
   /// Removes the socket and ends the streams. Connections serve other calls until the end.
   void withdraw();
 
-  /// What the names of all sockets of a resource begin with, whichever process has them.
+  /// The beginning of the names of all sockets of a resource, whichever process has them.
   static std::string prefix(const std::string& resource);
-  /// Which process made the socket of that name, as all sockets of one process have it; empty for a
+  /// The process that made the socket of that name, as all sockets of it have it; empty for a
   /// name without the prefix.
   static std::string instance_of(const std::string& name, const std::string& prefix);
   /// The same of this process.
@@ -48,6 +50,37 @@ class Endpoint {
   std::string name_, path_;
   std::unique_ptr<Services> services_;
   ino_t inode_ = 0;
+};
+
+/// Other instances of the agent that serve a resource, by their sockets in the folders of the
+/// kubelet: during an upgrade two overlap. Kubelets that keep one client for a resource drop that
+/// of this instance when the stream of another one ends, or its socket is removed.
+class Instances {
+ public:
+  using Clock = std::chrono::steady_clock;
+
+  Instances(std::vector<std::string> folders, const std::string& resource);
+
+  /// Looks at the folders. An instance has ended if it had a socket, and has listened on none for a
+  /// moment: one that registers again has none for less. What a killed one left is removed.
+  void look(Clock::time_point now);
+  /// When the last one ended that has been seen (the epoch: none did).
+  Clock::time_point last_end() const { return last_end_; }
+  /// Whether one lives, or may have ended just now: look again soon.
+  bool any() const { return !seen_.empty(); }
+
+ private:
+  struct Seen {
+    bool has_listened = false;
+    Clock::time_point missing_since{};  ///< the epoch: it lives
+  };
+  /// Whether each listens.
+  std::map<std::string, bool> found() const;
+
+  const std::vector<std::string> folders_;
+  const std::string prefix_;
+  std::map<std::string, Seen> seen_;
+  Clock::time_point last_end_{};
 };
 
 }  // namespace devices

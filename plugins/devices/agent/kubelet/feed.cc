@@ -1,6 +1,5 @@
 #include "plugins/devices/agent/kubelet/feed.h"
 
-#include <string>
 #include <utility>
 
 #include "plugins/devices/agent/kubelet/limits.h"
@@ -19,6 +18,12 @@ std::shared_ptr<const Feed::List> list_of(const std::vector<Offer>& offers) {
   }
   return out;
 }
+
+class Refused final : public grpc::ServerWriteReactor<Feed::List> {
+ public:
+  explicit Refused(const grpc::Status& status) { Finish(status); }
+  void OnDone() override { delete this; }
+};
 
 }  // namespace
 
@@ -95,16 +100,6 @@ class Feed::Stream final : public grpc::ServerWriteReactor<List> {
   bool ending_ = false;
 };
 
-namespace {
-
-class Refused final : public grpc::ServerWriteReactor<Feed::List> {
- public:
-  explicit Refused(const grpc::Status& status) { Finish(status); }
-  void OnDone() override { delete this; }
-};
-
-}  // namespace
-
 std::vector<Feed::Stream*> Feed::behind() {
   std::vector<Stream*> out;
   for (Stream* const stream : streams_) {
@@ -120,8 +115,6 @@ void Feed::publish(const std::vector<Offer>& offers) {
     if (offers == offers_) return;
     offers_ = offers;
     list_ = list_of(offers);
-    ids_.clear();
-    for (const Offer& offer : offers) ids_.insert(offer.id);
     writers = behind();
   }
   for (Stream* const stream : writers) stream->write();
@@ -144,31 +137,6 @@ grpc::ServerWriteReactor<Feed::List>* Feed::open(const void* server) {
   stream->write();
   if (changed) changed();
   return stream;
-}
-
-std::size_t Feed::size() const {
-  const std::lock_guard hold(mutex_);
-  return streams_.size();
-}
-
-Feed::Clock::time_point Feed::last_end() const {
-  const std::lock_guard hold(mutex_);
-  return last_end_;
-}
-
-Feed::Clock::time_point Feed::last_drop() const {
-  const std::lock_guard hold(mutex_);
-  return last_drop_;
-}
-
-bool Feed::has(const std::string& id) const {
-  const std::lock_guard hold(mutex_);
-  return ids_.count(id) > 0;
-}
-
-void Feed::on_change(std::function<void()> changed) {
-  const std::lock_guard hold(mutex_);
-  changed_ = std::move(changed);
 }
 
 void Feed::end(const void* server) {

@@ -1,9 +1,12 @@
 #pragma once
 
-#include <memory>
+#include <atomic>
+#include <deque>
+#include <optional>
 #include <string>
 
 #include "plugins/devices/agent/core.h"
+#include "plugins/devices/agent/kubelet/registrar.h"
 
 namespace devices {
 
@@ -15,7 +18,7 @@ namespace devices {
 /// not depend on that of resources, streams or calls.
 class Kubelet {
  public:
-  /// Subscribes to the core, which outlives it.
+  /// Subscribes to the core, which outlives it, and is refreshed by the thread that ends it.
   Kubelet(Core& core, const std::string& dir);
   /// Ends the streams and removes its sockets.
   ~Kubelet();
@@ -23,8 +26,13 @@ class Kubelet {
   Kubelet& operator=(const Kubelet&) = delete;
 
  private:
-  struct State;
-  std::shared_ptr<State> state_;
+  void publish();
+
+  Core& core_;
+  std::deque<Resource> resources_;
+  std::atomic<bool> publishing_ = false;  // a job for that waits
+  Worker worker_;
+  std::optional<Registrar> registrar_;
 };
 
 }  // namespace devices

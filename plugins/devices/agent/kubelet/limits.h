@@ -1,16 +1,19 @@
 #pragma once
 
+#include <grpcpp/channel.h>
+
 #include <chrono>
 #include <cstddef>
+#include <memory>
+#include <string>
 
-/// What is accepted of the kubelet. It is trusted with the node, but a message of it may be another
+/// Limits for the kubelet. It is trusted with the node, but a message of it may be another
 /// program's.
 namespace devices {
 
 /// A request: 10000 ids of 63 characters are 0.7 MB.
 inline constexpr int kMaxRequestBytes = 1 << 20;
-inline constexpr std::size_t kMaxIdLength = 63;  ///< the API's own
-inline constexpr std::size_t kMaxIds = 10'000;   ///< of all containers of a request
+inline constexpr std::size_t kMaxIds = 10'000;  ///< of all containers of a request
 inline constexpr std::size_t kMaxContainers = 100;
 inline constexpr std::size_t kMaxStreams = 8;  ///< of ListAndWatch, for each resource
 inline constexpr int kMaxCallsOfConnection = 64;
@@ -24,5 +27,17 @@ inline constexpr int kMaxPodResourcesBytes = 16 << 20;
 /// An answer to Register.
 inline constexpr int kMaxAnswerBytes = 64 << 10;
 inline constexpr int kMaxMetadataBytes = 8 << 10;
+
+/// A connection to the kubelet's socket at a path, with answers of at most so many bytes: not that
+/// of an earlier kubelet, nor its wait before the next attempt.
+std::shared_ptr<grpc::Channel> channel_to(const std::string& path, int most);
+
+/// A text that others chose, for the log and for errors: '?' for each byte that is not printable
+/// ASCII, "..." for what is beyond 200 characters.
+std::string clean(const std::string& text);
+
+/// Writes what gRPC and protobuf log as lines of the agent's log, which are JSON: errors, at most
+/// one a second of each, because others can cause them at any rate. Before they are used.
+void take_library_logs();
 
 }  // namespace devices

@@ -5,14 +5,41 @@
 #include <podresources.grpc.pb.h>
 
 #include <algorithm>
+#include <map>
+#include <set>
 #include <thread>
 #include <utility>
 
 #include "libcni/common/error.h"
-#include "plugins/devices/agent/kubelet/clean.h"
 #include "plugins/devices/agent/kubelet/limits.h"
 
 namespace devices {
+
+// Containers of a pod may have devices of one resource, and one container several lists of it: of
+// each NUMA node.
+PodDevices devices_of(const v1::PodResources& pod, const Wanted& wanted) {
+  std::map<std::string, std::set<std::string>> found;
+  for (const auto& container : pod.containers()) {
+    for (const auto& devices : container.devices()) {
+      if (devices.device_ids().empty() || !wanted(devices.resource_name())) continue;
+      found[devices.resource_name()].insert(devices.device_ids().begin(),
+                                            devices.device_ids().end());
+    }
+  }
+  PodDevices out{pod.namespace_(), pod.name(), {}};
+  for (const auto& [resource, ids] : found)
+    out.devices.push_back({resource, {ids.begin(), ids.end()}});
+  return out;
+}
+
+std::vector<PodDevices> devices_of(const v1::ListPodResourcesResponse& answer,
+                                   const Wanted& wanted) {
+  std::vector<PodDevices> out;
+  for (const v1::PodResources& pod : answer.pod_resources()) {
+    out.push_back(devices_of(pod, wanted));
+  }
+  return out;
+}
 
 namespace {
 
@@ -79,34 +106,17 @@ cni::Error error_of(const std::string& what, const Status& status) {
 
 }  // namespace
 
-// A connection to one kubelet.
-struct PodResources::Channel {
-  std::unique_ptr<v1::PodResourcesLister::Stub> stub;
-
-  explicit Channel(const std::string& path) {
-    grpc::ChannelArguments arguments;
-    arguments.SetMaxReceiveMessageSize(kMaxPodResourcesBytes);
-    arguments.SetInt(GRPC_ARG_MAX_METADATA_SIZE, kMaxMetadataBytes);
-    arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
-    arguments.SetInt(GRPC_ARG_ENABLE_RETRIES, 0);
-    stub = v1::PodResourcesLister::NewStub(grpc::CreateCustomChannel(
-        cat("unix:", path), grpc::InsecureChannelCredentials(), arguments));
-  }
-};
-
 PodResources::PodResources(const std::string& dir, Wanted wanted)
     : path_(cat(dir, "/pod-resources/kubelet.sock")), wanted_(std::move(wanted)) {}
 
-PodResources::~PodResources() = default;
-
-std::shared_ptr<PodResources::Channel> PodResources::channel() {
+std::shared_ptr<grpc::Channel> PodResources::channel() {
   const std::lock_guard hold(mutex_);
-  if (!channel_) channel_ = std::make_shared<Channel>(path_);
+  if (!channel_) channel_ = channel_to(path_, kMaxPodResourcesBytes);
   return channel_;
 }
 
 // The next call connects at once: a channel that failed waits ever longer.
-void PodResources::forget(const std::shared_ptr<Channel>& channel) {
+void PodResources::forget(const std::shared_ptr<grpc::Channel>& channel) {
   const std::lock_guard hold(mutex_);
   if (channel_ == channel) channel_.reset();
   no_get_until_ = {};
@@ -120,10 +130,10 @@ PodResources::Clock::time_point PodResources::next_turn() {
   return full_ - kBurstOfCalls * kOfACall;
 }
 
-// Makes the call, again while the kubelet is over its limit. Returns what the call returns: a
-// status, and the answer.
-template <class Call>
-auto PodResources::ask(const char* what, Call call) {
+// Makes the call, again while the kubelet is over its limit.
+template <class Request, class Answer>
+std::pair<Status, Answer> PodResources::ask(const char* what, Call<Request, Answer> call,
+                                            const Request& request) {
   const auto deadline = Clock::now() + kListDeadline;
   for (milliseconds pause = kFirstBackOff;; pause *= 2) {
     std::this_thread::sleep_until(next_turn());
@@ -131,8 +141,9 @@ auto PodResources::ask(const char* what, Call call) {
     grpc::ClientContext context;
     context.set_deadline(std::chrono::system_clock::now() +
                          std::max(deadline - Clock::now(), Clock::duration(milliseconds(1))));
-    auto out = call(*used->stub, context);
-    const Status& status = out.first;
+    std::pair<Status, Answer> out;
+    const auto stub = v1::PodResourcesLister::NewStub(used);
+    const Status& status = out.first = ((*stub).*call)(&context, request, &out.second);
     if (status.error_code() == StatusCode::UNAVAILABLE) forget(used);
     const bool again = is_over_limit(status) && Clock::now() + pause < deadline;
     if (status.ok() || (!again && needs_list(status))) return out;
@@ -146,11 +157,7 @@ std::vector<PodDevices> PodResources::list() {
   std::size_t size = 0;
   {
     const auto [status, answer] =
-        ask("list the pods' devices", [](auto& stub, grpc::ClientContext& context) {
-          std::pair<Status, v1::ListPodResourcesResponse> made;
-          made.first = stub.List(&context, {}, &made.second);
-          return made;
-        });
+        ask("list the pods' devices", &Stub::List, v1::ListPodResourcesRequest());
     if (!status.ok()) throw error_of(cat("list the pods' devices at '", path_, "'"), status);
     size = answer.ByteSizeLong();
     out = devices_of(answer, wanted_);
@@ -170,12 +177,7 @@ std::optional<PodDevices> PodResources::get(const std::string& space, const std:
     v1::GetPodResourcesRequest request;
     request.set_pod_name(name);
     request.set_pod_namespace(space);
-    const auto [status, answer] =
-        ask("ask for a pod's devices", [&](auto& stub, grpc::ClientContext& context) {
-          std::pair<Status, v1::GetPodResourcesResponse> made;
-          made.first = stub.Get(&context, request, &made.second);
-          return made;
-        });
+    const auto [status, answer] = ask("ask for a pod's devices", &Stub::Get, request);
     if (status.ok()) return if_named(devices_of(answer.pod_resources(), wanted_), space, name);
     if (has_no_get(status)) {
       const std::lock_guard hold(mutex_);

@@ -1,16 +1,28 @@
 #pragma once
 
+#include <podresources.grpc.pb.h>
+
 #include <chrono>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
-#include "plugins/devices/agent/kubelet/pods.h"
-#include "plugins/devices/agent/owned.h"
+#include "plugins/devices/agent/promises.h"
 
 namespace devices {
+
+/// Whether devices of a resource are listed.
+using Wanted = std::function<bool(const std::string& resource)>;
+
+/// The devices that a pod has in an answer of PodResources, each once, and none of other resources.
+PodDevices devices_of(const v1::PodResources& pod, const Wanted& wanted);
+/// All pods, also those without such devices.
+std::vector<PodDevices> devices_of(const v1::ListPodResourcesResponse& answer,
+                                   const Wanted& wanted);
 
 /// The kubelet's PodResources, DIR/pod-resources/kubelet.sock: which pod has which devices.
 /// Thread-safe; a call takes 5 s at most.
@@ -21,9 +33,6 @@ class PodResources {
  public:
   /// \param wanted of a resource: whether its devices are listed. Others' may be megabytes.
   PodResources(const std::string& dir, Wanted wanted);
-  ~PodResources();
-  PodResources(const PodResources&) = delete;
-  PodResources& operator=(const PodResources&) = delete;
 
   /// The pods of the node, also those without such devices. None: the kubelet has just started, and
   /// has not reached the API server yet.
@@ -34,19 +43,22 @@ class PodResources {
   std::optional<PodDevices> get(const std::string& space, const std::string& name);
 
  private:
-  struct Channel;
   using Clock = std::chrono::steady_clock;
+  using Stub = v1::PodResourcesLister::Stub;
+  template <class Request, class Answer>
+  using Call = grpc::Status (Stub::*)(grpc::ClientContext*, const Request&, Answer*);
 
-  template <class Call>
-  auto ask(const char* what, Call call);
-  std::shared_ptr<Channel> channel();
-  void forget(const std::shared_ptr<Channel>& channel);
+  template <class Request, class Answer>
+  std::pair<grpc::Status, Answer> ask(const char* what, Call<Request, Answer> call,
+                                      const Request& request);
+  std::shared_ptr<grpc::Channel> channel();
+  void forget(const std::shared_ptr<grpc::Channel>& channel);
   Clock::time_point next_turn();
 
   const std::string path_;
   const Wanted wanted_;
   std::mutex mutex_;
-  std::shared_ptr<Channel> channel_;
+  std::shared_ptr<grpc::Channel> channel_;
   Clock::time_point full_{};  ///< when the burst is whole again
   Clock::time_point no_get_until_{};
 };

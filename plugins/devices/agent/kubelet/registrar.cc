@@ -1,14 +1,19 @@
 #include "plugins/devices/agent/kubelet/registrar.h"
 
+#include <deviceplugin.grpc.pb.h>
+#include <grpcpp/grpcpp.h>
 #include <sys/inotify.h>
+#include <sys/stat.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cstdint>
 #include <utility>
 
 #include "libcni/common/dir.h"
 #include "libcni/common/error.h"
-#include "plugins/devices/agent/kubelet/instances.h"
+#include "libcni/daemon/listener.h"
+#include "plugins/devices/agent/kubelet/limits.h"
 #include "plugins/devices/agent/log.h"
 
 namespace devices {
@@ -16,6 +21,10 @@ namespace devices {
 namespace {
 
 using cni::cat;
+
+// The kubelet has 10 s to call back before it answers.
+constexpr std::chrono::seconds kRegisterDeadline{15};
+
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
@@ -27,7 +36,7 @@ constexpr milliseconds kUpgradePoll{300};   // another instance may be killed
 // sockets each second.
 constexpr seconds kPatience{10};
 constexpr seconds kMostPatience{300};
-constexpr seconds kYoung{60};  // a socket on which a process may be about to listen
+constexpr seconds kAboutToListen{60};  // a socket on which a process may be about to listen
 constexpr seconds kFirstDelay{1};
 constexpr seconds kMostDelay{30};
 
@@ -38,30 +47,66 @@ Duration doubled(Duration value, Duration most) {
 
 }  // namespace
 
+std::optional<KubeletSocket::Stamp> KubeletSocket::stamp() const {
+  constexpr std::int64_t kSecond = 1'000'000'000;
+  struct stat found {};
+  if (::stat(path_.c_str(), &found) != 0 || !S_ISSOCK(found.st_mode)) return {};
+  return Stamp{found.st_ino, found.st_ctim.tv_sec * kSecond + found.st_ctim.tv_nsec};
+}
+
+bool KubeletSocket::has_listener() const { return cni::has_listener(path_); }
+
+void KubeletSocket::register_plugin(const std::string& resource, const std::string& socket_name) {
+  v1beta1::RegisterRequest request;
+  request.set_version("v1beta1");
+  request.set_endpoint(socket_name);
+  request.set_resource_name(resource);
+  request.mutable_options()->set_get_preferred_allocation_available(true);
+  grpc::ClientContext context;
+  context.set_deadline(std::chrono::system_clock::now() + kRegisterDeadline);
+  {
+    const std::lock_guard hold(mutex_);
+    if (stopping_) context.TryCancel();
+    waiting_ = &context;
+  }
+  v1beta1::Empty answer;
+  const grpc::Status status = v1beta1::Registration::NewStub(channel_to(path_, kMaxAnswerBytes))
+                                  ->Register(&context, request, &answer);
+  {
+    const std::lock_guard hold(mutex_);
+    waiting_ = nullptr;
+  }
+  if (status.ok()) return;
+  throw cni::Error(cni::Code::kTryAgainLater,
+                   cat("register at '", path_, "': ", clean(status.error_message())));
+}
+
+void KubeletSocket::stop() {
+  const std::lock_guard hold(mutex_);
+  stopping_ = true;
+  if (waiting_ != nullptr) waiting_->TryCancel();
+}
+
 // Registrations after a disturbance, so that two instances, or a kubelet that ends each stream,
 // cause no storm of them.
 class Registrar::Budget {
  public:
-  using Clock = Feed::Clock;
   bool take(Clock::time_point now) {
-    const auto gained = (now - filled_) / kRefill;
-    left_ = std::min<std::int64_t>(kMost, left_ + gained);
-    filled_ += gained * kRefill;
-    if (left_ == 0) return false;
-    --left_;
+    full_ = std::max(full_, now);
+    if (full_ - now > (kMost - 1) * kRefill) return false;
+    full_ += kRefill;
     return true;
   }
 
  private:
-  static constexpr std::int64_t kMost = 20;
+  static constexpr int kMost = 20;
   static constexpr seconds kRefill{5};
-  std::int64_t left_ = kMost;
-  Clock::time_point filled_ = Clock::now();
+  Clock::time_point full_{};  // when it is whole again
 };
 
 // A resource, as it is registered.
 struct Registrar::Face {
-  const Resource& resource;
+  Resource& resource;
   Instances others;
   Way way = Way::kFound;
   std::unique_ptr<Endpoint> endpoint = {};
@@ -78,17 +123,17 @@ struct Registrar::Face {
   std::string failure = {};                         // the last one, which is reported once
 };
 
-Registrar::Registrar(Folders folders, const std::vector<const Resource*>& resources)
+Registrar::Registrar(Folders folders, std::deque<Resource>& resources)
     : folders_(std::move(folders)),
       kubelet_(cat(folders_.plugins, "/kubelet.sock")),
       watch_(IN_CREATE | IN_DELETE | IN_MOVED_TO | IN_DELETE_SELF | IN_MOVE_SELF) {
-  for (const Resource* const resource : resources) {
+  for (Resource& resource : resources) {
     for (const std::string& folder : {folders_.plugins, folders_.registry}) {
-      Endpoint::remove_stale(folder, Endpoint::prefix(resource->name), kYoung);
+      Endpoint::remove_stale(folder, Endpoint::prefix(resource.name), kAboutToListen);
     }
     faces_.push_back(std::make_unique<Face>(
-        Face{.resource = *resource,
-             .others = Instances({folders_.plugins, folders_.registry}, resource->name)}));
+        Face{.resource = resource,
+             .others = Instances({folders_.plugins, folders_.registry}, resource.name)}));
   }
   for (const auto& face : faces_)
     face->resource.feed.on_change([this] { loop_.post([this] { look_soon(); }); });

@@ -1,17 +1,52 @@
 #pragma once
 
+#include <sys/types.h>
+
 #include <atomic>
+#include <cstdint>
+#include <deque>
 #include <memory>
+#include <mutex>
+#include <optional>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "libcni/daemon/event_loop.h"
 #include "libcni/daemon/folder_watch.h"
 #include "plugins/devices/agent/kubelet/endpoint.h"
-#include "plugins/devices/agent/kubelet/kubelet_socket.h"
+
+namespace grpc {
+class ClientContext;
+}
 
 namespace devices {
+
+/// device-plugins/kubelet.sock, on which the kubelet takes registrations.
+class KubeletSocket {
+ public:
+  explicit KubeletSocket(std::string path) : path_(std::move(path)) {}
+
+  /// Its inode, and when it changed, in nanoseconds: another one after each start of the kubelet.
+  /// Empty: there is no socket.
+  using Stamp = std::pair<ino_t, std::int64_t>;
+  std::optional<Stamp> stamp() const;
+  /// Whether a kubelet listens on it: the file of one that was killed stays.
+  bool has_listener() const;
+
+  /// Registers a resource by the name of its socket in the same folder. The kubelet calls back
+  /// before it answers or after. \throws cni::Error(kTryAgainLater) with its text.
+  void register_plugin(const std::string& resource, const std::string& socket_name);
+  /// From any thread: ends a registration that waits, and each later one.
+  void stop();
+
+ private:
+  std::string path_;
+  std::mutex mutex_;
+  grpc::ClientContext* waiting_ = nullptr;
+  bool stopping_ = false;
+};
 
 /// How the kubelet learns of a resource.
 enum class Way {
@@ -31,7 +66,7 @@ struct Folders {
 /// for the kubelet, which calls back meanwhile.
 class Registrar {
  public:
-  Registrar(Folders folders, const std::vector<const Resource*>& resources);
+  Registrar(Folders folders, std::deque<Resource>& resources);
   /// Ends all endpoints.
   ~Registrar();
   Registrar(const Registrar&) = delete;

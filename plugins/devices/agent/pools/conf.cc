@@ -1,5 +1,3 @@
-#include <algorithm>
-#include <array>
 #include <nlohmann/json.hpp>
 
 #include "libcni/common/error.h"
@@ -9,9 +7,7 @@
 #include "libcni/config/keys.h"
 #include "libcni/config/names.h"
 #include "netlink/types/fd.h"
-#include "plugins/devices/agent/pools/attach.h"
 #include "plugins/devices/agent/pools/pools.h"
-#include "plugins/devices/agent/pools/rules.h"
 
 namespace devices {
 
@@ -144,13 +140,6 @@ constexpr auto kTopKeys = cni::keys(
                                                         "that selects it",
                                          .required = true}));
 
-}  // namespace
-
-constinit const cni::Manual kPoolsManual{
-    .purpose = "offers devices of the node to pods, as extended resources", .keys = kTopKeys};
-
-namespace {
-
 std::vector<cni::Complaint> complaints_of(const nlohmann::json& doc) {
   return cni::complaints({.type = Type::kObject, .keys = kTopKeys}, doc);
 }
@@ -189,6 +178,9 @@ std::vector<AddedKeys> added_in(const nlohmann::json& doc) {
 }
 
 }  // namespace
+
+constinit const cni::Manual kPoolsManual{
+    .purpose = "offers devices of the node to pods, as extended resources", .keys = kTopKeys};
 
 Pools Pools::parse(const std::string& text) {
   return pools_from(cni::parse_json(text, "the config"));

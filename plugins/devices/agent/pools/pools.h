@@ -6,11 +6,12 @@
 #include <vector>
 
 #include "libcni/config/complaints.h"
+#include "libcni/config/conf.h"
 #include "libcni/config/json_value.h"
 #include "libcni/config/key.h"
 
-/// The config of the agent: which devices of the node are offered under which name, and how a pod
-/// gets them.
+/// The config of the agent: the devices of the node that are offered under a name, and the plugins
+/// that attach one, of which the first is told which it is.
 namespace devices {
 
 /// Globs (fnmatch(3)) on what a device is. It matches if each key that is given has a glob that
@@ -70,7 +71,7 @@ struct AddedKeys {
   cni::JsonValue keys;
 };
 
-/// What a config has against it, as a plugin's --validate prints it.
+/// Faults of a config, as a plugin's --validate prints them.
 struct PoolsVerdict {
   std::vector<cni::Complaint> complaints;  ///< by the table of keys
   std::string refusal;                     ///< the first error of the parser; empty: none
@@ -79,9 +80,49 @@ struct PoolsVerdict {
 };
 PoolsVerdict judge_pools(const std::string& text);
 
+// Values of the config.
+
 /// Whether it may be the name of an extended resource: "vendor.example/nic"
 /// (IsExtendedResourceName() of Kubernetes: a qualified name, with a domain that is not
 /// kubernetes.io's, and no prefix of quotas).
 bool is_resource_name(const std::string& name);
+
+inline constexpr unsigned kMaxSlots = 1000;  ///< of a pool
+
+inline constexpr const char* kLinkNameForm =
+    "a name of a link: 1 to 15 bytes without slash, colon, percent sign and white space";
+inline constexpr const char* kNodeForm = "a path below /dev/, without ..";
+inline constexpr const char* kResourceForm =
+    "the name of an extended resource, for example vendor.example/nic, not of kubernetes.io";
+
+bool is_interface_name(const std::string& text);
+/// A link's name of which ids can be made.
+bool is_slot_parent(const std::string& text);
+bool is_device_node(const std::string& text);
+bool is_domain(const std::string& text);
+/// The same as is_resource_name(), or a name without domain.
+bool is_resource_or_short(const std::string& text);
+/// Whether a delegate may have this type: the name of a file, and not that of the plugin devices.
+bool is_plugin_type(const std::string& text);
+
+/// Completes names of resources, and looks at what keys and pools demand of each other.
+/// \throws cni::Error(kInvalidConfig) naming the key.
+void check_pools(const cni::Reader& root, Pools& pools);
+
+/// How a device that exists is named: by a PCI address, an auxiliary device's name or a link's.
+enum class SelectBy : std::uint8_t { kPci, kAuxiliary, kName };
+
+/// Whether the first plugin can be told the name of a link. host-device can; others have the key
+/// "deviceID" for a PCI address or an auxiliary device's name (device-info specification of NPWG,
+/// 1.1.0; the SR-IOV plugin).
+bool takes_link_names(const Pool& pool);
+
+/// The keys that the first plugin gets besides: for a device that exists, and for a slot.
+/// \throws cni::Error(kInvalidConfig) for the name of a link that it cannot be told.
+nlohmann::ordered_json keys_added(const Pool& pool, SelectBy by, const std::string& value);
+nlohmann::ordered_json keys_added(const Pool& pool, unsigned slot);
+
+/// The plugins of the pool, the first one with the keys added: the list for the ledger.
+nlohmann::ordered_json plugins_with(const Pool& pool, const nlohmann::ordered_json& added);
 
 }  // namespace devices

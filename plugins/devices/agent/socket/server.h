@@ -1,11 +1,16 @@
 #pragma once
 
-#include <functional>
-#include <memory>
-#include <optional>
+#include <atomic>
+#include <cstdint>
+#include <map>
 #include <string>
+#include <thread>
 
-#include "plugins/devices/protocol/message.h"
+#include "libcni/daemon/acceptor.h"
+#include "libcni/daemon/event_loop.h"
+#include "plugins/devices/agent/core.h"
+#include "plugins/devices/agent/kubelet/pod_resources.h"
+#include "plugins/devices/agent/worker.h"
 
 namespace devices {
 
@@ -16,16 +21,9 @@ namespace devices {
 /// wait for the kubelet.
 class SocketServer {
  public:
-  /// What a function throws becomes the answer's error.
-  struct Handler {
-    /// In the thread of the loop: it must not wait. Empty: later is called.
-    std::function<std::optional<Answer>(const Question&)> at_once;
-    /// By several threads at once.
-    std::function<Answer(const Question&)> later;
-  };
-
   /// Listens at path, in place of another instance that does. \throws cni::Error, netlink::Error.
-  SocketServer(const std::string& path, Handler handler);
+  /// core and pods outlive it.
+  SocketServer(const std::string& path, Core& core, PodResources& pods);
   /// Ends all connections, waits for answers that are under way, and removes the socket unless
   /// another instance has the path by now.
   ~SocketServer();
@@ -33,8 +31,29 @@ class SocketServer {
   SocketServer& operator=(const SocketServer&) = delete;
 
  private:
-  class State;
-  std::unique_ptr<State> state_;
+  /// It asks, waits, and is answered.
+  struct Client {
+    netlink::Fd fd;
+    std::string question = {};
+    std::string answer = {};  ///< bytes to send
+  };
+
+  void take(netlink::Fd fd);
+  void receive(std::uint64_t number);
+  void ask(std::uint64_t number, const std::string& line);
+  void answer(std::uint64_t number, const std::string& line);
+  void send(std::uint64_t number);
+  void end(std::uint64_t number);
+
+  Core& core_;
+  PodResources& pods_;
+  cni::EventLoop loop_;
+  std::map<std::uint64_t, Client> clients_;
+  std::uint64_t next_ = 0;
+  cni::Acceptor acceptor_;
+  std::atomic<bool> is_stopping_ = false;
+  Worker workers_;  // which post to the loop
+  std::thread thread_;
 };
 
 }  // namespace devices

@@ -3,9 +3,10 @@
 #include <fnmatch.h>
 
 #include <algorithm>
+#include <set>
+#include <tuple>
 
 #include "libcni/common/error.h"
-#include "plugins/devices/agent/pools/attach.h"
 #include "plugins/names/drivers.h"
 
 namespace devices {
@@ -41,6 +42,11 @@ bool matches(const Selector& selector, const Device& of) {
          matches(selector.driver, {of.driver}) && matches(selector.name, {link.name}) &&
          matches(selector.parent, {of.physical_link, of.physical_function, link.parent}) &&
          matches(selector.kind, {link.kind});
+}
+
+bool selects(const Pool& pool, const Device& device) {
+  return std::ranges::any_of(pool.devices,
+                             [&](const Selector& one) { return matches(one, device); });
 }
 
 // Whether the pool's first plugin can be told which device it is.
@@ -108,9 +114,11 @@ class Taking {
       return cat("plugin ", pool.type(), " takes PCI and auxiliary devices alone");
     }
     if (forces(pool, device)) return {};
-    if (!device.kept_back.empty()) return device.kept_back;
-    if (!device.link) return {};
-    const auto parent = parents_.find(device.link->name);
+    return device.kept_back.empty() ? slots_on(device) : device.kept_back;
+  }
+
+  std::string slots_on(const Device& device) const {
+    const auto parent = device.link ? parents_.find(device.link->name) : parents_.end();
     return parent == parents_.end() ? "" : cat("slots of ", parent->second, " stand on it");
   }
 
@@ -126,10 +134,7 @@ class Taking {
       reason = obstacle(pools_[i], device);
       if (reason.empty()) return put(i, device, entry);
     }
-    if (device.link) {
-      const auto parent = parents_.find(device.link->name);
-      if (parent != parents_.end()) reason = cat("slots of ", parent->second, " stand on it");
-    }
+    if (auto slots = slots_on(device); !slots.empty()) reason = std::move(slots);
     stock_.kept_back.push_back({device, reason});
   }
 
@@ -179,15 +184,62 @@ class Taking {
   Stock stock_;
 };
 
-}  // namespace
+constexpr int kUnknownNode = -1, kNotOffered = -2;
 
-bool selects(const Pool& pool, const Device& device) {
-  return std::any_of(pool.devices.begin(), pool.devices.end(),
-                     [&](const Selector& one) { return matches(one, device); });
+/// Devices of one NUMA node that are left to choose.
+struct Group {
+  int node = 0;
+  bool has_required = false;
+  std::vector<std::string> ids;
+};
+
+// The best first: one that has a required device; else the smallest that is enough; else the
+// largest. Devices whose node is unknown come after the others.
+bool is_better(const Group& a, const Group& b, std::size_t wanted) {
+  const auto rank = [wanted](const Group& of) {
+    const bool is_enough = of.ids.size() >= wanted;
+    const auto size = static_cast<std::ptrdiff_t>(of.ids.size());
+    return std::tuple(of.node == kNotOffered, of.node == kUnknownNode, !of.has_required, !is_enough,
+                      is_enough ? size : -size, of.node);
+  };
+  return rank(a) < rank(b);
 }
+
+}  // namespace
 
 Stock stock_of(const Pools& pools, const std::vector<Device>& devices, const Entries& entries) {
   return Taking(pools, devices, entries).take();
+}
+
+std::vector<std::string> preferred_of(const Preference& asked,
+                                      const std::map<std::string, std::optional<int>>& numa) {
+  const auto node_of = [&numa](const std::string& id) {
+    const auto found = numa.find(id);
+    return found == numa.end() ? kNotOffered : found->second.value_or(kUnknownNode);
+  };
+  std::vector<std::string> out;
+  std::set<std::string> taken;
+  std::map<int, Group> groups;
+  for (const std::string& id : asked.required) {
+    if (out.size() == asked.size || !taken.insert(id).second) continue;
+    out.push_back(id);
+    groups[node_of(id)].has_required = true;
+  }
+  for (const std::string& id : std::set(asked.available.begin(), asked.available.end())) {
+    if (!taken.contains(id)) groups[node_of(id)].ids.push_back(id);
+  }
+  for (auto& [node, group] : groups) group.node = node;
+  while (out.size() < asked.size && !groups.empty()) {
+    const std::size_t wanted = asked.size - out.size();
+    const auto best = std::min_element(
+        groups.begin(), groups.end(),
+        [&](const auto& a, const auto& b) { return is_better(a.second, b.second, wanted); });
+    for (const std::string& id : best->second.ids) {
+      if (out.size() < asked.size) out.push_back(id);
+    }
+    groups.erase(best);
+  }
+  return out;
 }
 
 }  // namespace devices

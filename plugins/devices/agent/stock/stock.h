@@ -1,19 +1,25 @@
 #pragma once
 
+#include <cstddef>
 #include <map>
 #include <optional>
 #include <string>
 #include <vector>
 
-#include "plugins/devices/agent/core.h"
-#include "plugins/devices/agent/inventory/device.h"
+#include "plugins/devices/agent/inventory/inventory.h"
 #include "plugins/devices/agent/pools/pools.h"
-#include "plugins/devices/ledger/entry.h"
+#include "plugins/devices/agent/promises.h"
 
-/// What each pool offers: the node's devices, its slots, and devices that pods have.
+/// Offers of each pool: the node's devices, its slots, and devices that pods have.
 namespace devices {
 
-using Entries = std::map<std::string, Entry>;  ///< by the device's ID
+/// A device as the kubelet sees it.
+struct Offer {
+  std::string id;
+  bool healthy = false;
+  std::optional<int> numa = {};  ///< empty: no preference
+  bool operator==(const Offer&) const = default;
+};
 
 /// A device of a pool.
 struct Item {
@@ -40,7 +46,13 @@ struct Stock {
 /// removed, no other pod gets the device until then.
 Stock stock_of(const Pools& pools, const std::vector<Device>& devices, const Entries& entries);
 
-/// Whether one of the pool's selectors matches.
-bool selects(const Pool& pool, const Device& device);
+struct Preference {
+  std::vector<std::string> available, required;
+  std::size_t size = 0;
+};
+/// At most size of the available devices, the required ones first, of as few NUMA nodes as may be.
+/// \param numa the NUMA node of each device that is offered.
+std::vector<std::string> preferred_of(const Preference& asked,
+                                      const std::map<std::string, std::optional<int>>& numa);
 
 }  // namespace devices

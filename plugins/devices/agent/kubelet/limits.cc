@@ -1,16 +1,37 @@
-#include "plugins/devices/agent/kubelet/library_log.h"
+#include "plugins/devices/agent/kubelet/limits.h"
 
 #include <google/protobuf/stubs/logging.h>
 #include <grpc/support/log.h>
+#include <grpcpp/grpcpp.h>
 
 #include <atomic>
 #include <ctime>
 #include <string>
 
-#include "plugins/devices/agent/kubelet/clean.h"
+#include "libcni/common/error.h"
 #include "plugins/devices/agent/log.h"
 
 namespace devices {
+
+std::shared_ptr<grpc::Channel> channel_to(const std::string& path, int most) {
+  grpc::ChannelArguments arguments;
+  arguments.SetMaxReceiveMessageSize(most);
+  arguments.SetInt(GRPC_ARG_MAX_METADATA_SIZE, kMaxMetadataBytes);
+  arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
+  arguments.SetInt(GRPC_ARG_ENABLE_RETRIES, 0);
+  return grpc::CreateCustomChannel(cni::cat("unix:", path), grpc::InsecureChannelCredentials(),
+                                   arguments);
+}
+
+std::string clean(const std::string& text) {
+  constexpr std::size_t kMost = 200;
+  std::string out = text.substr(0, kMost);
+  for (char& c : out) {
+    if (c < ' ' || c > '~') c = '?';
+  }
+  if (text.size() > kMost) out += "...";
+  return out;
+}
 
 namespace {
 

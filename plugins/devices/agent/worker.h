@@ -7,25 +7,23 @@
 #include <functional>
 #include <mutex>
 #include <thread>
-#include <utility>
+#include <vector>
 
 namespace devices {
 
-/// A thread that runs jobs one after the other. The core may wait for the lock of the ledger, which
-/// gRPC's own threads must not: they serve the kubelet's other calls.
+/// Threads that run jobs in the order in which they came. The core may wait for the lock of the
+/// ledger, and answers for the kubelet, which the threads of gRPC and of the socket must not.
 class Worker {
  public:
-  explicit Worker(std::size_t most);
+  explicit Worker(std::size_t most, std::size_t threads = 1);
   ~Worker() { stop(); }
   Worker(const Worker&) = delete;
   Worker& operator=(const Worker&) = delete;
 
   /// False: too many wait already, or it was stopped. A job must not throw.
-  bool post(std::function<void()> job);
+  bool post(std::function<void()> job) { return post_below(most_, std::move(job)); }
   /// However many wait; nothing after stop().
   void post_always(std::function<void()> job) { post_below(SIZE_MAX, std::move(job)); }
-  /// How many wait, without the one that runs.
-  std::size_t waiting() const;
   /// Runs what waits, and then nothing.
   void stop();
 
@@ -34,11 +32,11 @@ class Worker {
   void run();
 
   const std::size_t most_;
-  mutable std::mutex mutex_;
+  std::mutex mutex_;
   std::condition_variable changed_;
   std::deque<std::function<void()>> jobs_;
   bool stopping_ = false;
-  std::thread thread_;
+  std::vector<std::thread> threads_;
 };
 
 }  // namespace devices

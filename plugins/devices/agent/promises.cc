@@ -1,7 +1,6 @@
-#include "plugins/devices/agent/reconcile.h"
+#include "plugins/devices/agent/promises.h"
 
 #include <cstdlib>
-#include <set>
 
 namespace devices {
 
@@ -48,10 +47,17 @@ Fate Reconciler::decide(const Entry& entry, const Listing& listing, std::int64_t
   return Fate::kIsFree;
 }
 
-void Reconciler::keep_only(const std::vector<Entry>& entries) {
-  std::set<std::string> ids;
-  for (const Entry& entry : entries) ids.insert(entry.id);
-  std::erase_if(missed_since_, [&](const auto& one) { return !ids.contains(one.first); });
+// Without the API server nobody knows more of such a pod.
+bool Reconciler::is_overdue(const Entry& entry, std::int64_t now) {
+  const bool is_claimed = entry.holder || (entry.pod && !entry.pod->uid.empty());
+  if (entry.promised == 0 || is_claimed || now - entry.promised < kClaimLimit) return false;
+  return std::exchange(reported_[entry.id], entry.promised) != entry.promised;
+}
+
+void Reconciler::keep_only(const Entries& entries) {
+  for (auto* const memory : {&missed_since_, &reported_}) {
+    std::erase_if(*memory, [&](const auto& one) { return !entries.contains(one.first); });
+  }
 }
 
 }  // namespace devices

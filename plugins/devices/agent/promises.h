@@ -3,13 +3,29 @@
 #include <cstdint>
 #include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
-#include "plugins/devices/agent/owned.h"
 #include "plugins/devices/ledger/entry.h"
 
-/// Decisions about entries of the ledger, from what PodResources lists.
+/// Decisions about entries of the ledger, from the kubelet's PodResources.
 namespace devices {
+
+/// Devices of one resource that a pod has.
+struct Owned {
+  std::string resource;
+  std::vector<std::string> ids;
+  bool operator==(const Owned&) const = default;
+};
+
+/// A pod of the node, by namespace and name: PodResources has no UID.
+struct PodDevices {
+  std::string space, name;
+  std::vector<Owned> devices;  ///< of all its containers
+  bool operator==(const PodDevices&) const = default;
+};
+
+using Entries = std::map<std::string, Entry>;  ///< by the device's ID
 
 /// A device that no pod has is free only if two looks, this many seconds apart, say so: a kubelet
 /// that has just started lists nothing.
@@ -19,10 +35,7 @@ inline constexpr std::int64_t kPromiseLimit = 600;
 /// How long, in seconds, ADD of the pod may not have claimed a promise before that is logged.
 inline constexpr std::int64_t kClaimLimit = 30;
 
-/// What becomes of an entry.
-enum class Fate : std::uint8_t { kStays, kGetsPod, kIsFree };
-
-/// Pods by device, from one list.
+/// Pods by device, from one list, which outlives it.
 class Listing {
  public:
   explicit Listing(const std::vector<PodDevices>& listed);
@@ -33,16 +46,20 @@ class Listing {
   std::map<std::pair<std::string, std::string>, const PodDevices*> owners_;  // by ID and resource
 };
 
-/// Remembers what was not listed, between looks.
+enum class Fate : std::uint8_t { kStays, kGetsPod, kIsFree };
+
+/// Remembers between looks what was not listed, and what was logged.
 class Reconciler {
  public:
   /// \param now Unix time at which the list was asked for.
   Fate decide(const Entry& entry, const Listing& listing, std::int64_t now);
-  /// Forgets devices without an entry. \param ids of all entries.
-  void keep_only(const std::vector<Entry>& entries);
+  /// Whether no ADD has claimed the promise for long. Once for each promise.
+  bool is_overdue(const Entry& entry, std::int64_t now);
+  /// Forgets devices without an entry.
+  void keep_only(const Entries& entries);
 
  private:
-  std::map<std::string, std::int64_t> missed_since_;  // by id
+  std::map<std::string, std::int64_t> missed_since_, reported_;  // by ID
 };
 
 }  // namespace devices

@@ -1,4 +1,4 @@
-#include "plugins/devices/agent/reconcile.h"
+#include "plugins/devices/agent/promises.h"
 
 #include <doctest/doctest.h>
 

@@ -1,12 +1,12 @@
-#include "plugins/devices/agent/kubelet/worker.h"
+#include "plugins/devices/agent/worker.h"
 
 #include <utility>
 
 namespace devices {
 
-Worker::Worker(std::size_t most) : most_(most), thread_([this] { run(); }) {}
-
-bool Worker::post(std::function<void()> job) { return post_below(most_, std::move(job)); }
+Worker::Worker(std::size_t most, std::size_t threads) : most_(most) {
+  for (std::size_t i = 0; i < threads; ++i) threads_.emplace_back([this] { run(); });
+}
 
 bool Worker::post_below(std::size_t most, std::function<void()> job) {
   {
@@ -18,18 +18,14 @@ bool Worker::post_below(std::size_t most, std::function<void()> job) {
   return true;
 }
 
-std::size_t Worker::waiting() const {
-  const std::lock_guard hold(mutex_);
-  return jobs_.size();
-}
-
 void Worker::stop() {
   {
     const std::lock_guard hold(mutex_);
     stopping_ = true;
   }
-  changed_.notify_one();
-  if (thread_.joinable()) thread_.join();
+  changed_.notify_all();
+  for (std::thread& one : threads_) one.join();
+  threads_.clear();
 }
 
 void Worker::run() {

@@ -1,15 +1,20 @@
-#include "plugins/devices/agent/files/metrics.h"
+#include "plugins/devices/agent/files.h"
 
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <cerrno>
 #include <cstdint>
-#include <functional>
+#include <nlohmann/json.hpp>
 
-#include "libcni/common/dir.h"
 #include "libcni/common/error.h"
-#include "plugins/devices/agent/files/readable.h"
 
 namespace devices {
 
 namespace {
+
+// No reader takes a name that does not end in .json, .yaml or .prom.
+constexpr const char* kWrittenAside = ".patchbay-agent.new";
 
 using cni::cat;
 
@@ -36,6 +41,34 @@ constexpr Metric kMetrics[] = {
 };
 
 }  // namespace
+
+void write_readable(const cni::Dir& dir, const std::string& name, const std::string& text,
+                    mode_t mode) {
+  dir.replace(name, text, kWrittenAside);
+  if (::fchmodat(dir.fd(), name.c_str(), mode, 0) != 0) {
+    throw netlink::Error(cni::cat("make '", dir.path(), "/", name, "' readable"), errno);
+  }
+}
+
+std::string device_info_name(const std::string& resource, const std::string& id) {
+  std::string out = cni::cat(resource, "-", id, "-device.json");
+  std::replace(out.begin(), out.end(), '/', '-');
+  return out;
+}
+
+void write_device_info(const std::string& dir_path, const std::string& name,
+                       const DeviceInfo& info) {
+  nlohmann::ordered_json pci = {{"pci-address", info.pci}};
+  if (!info.physical_function.empty()) pci["pf-pci-address"] = info.physical_function;
+  const nlohmann::ordered_json doc = {
+      {"type", "pci"}, {"version", "1.1.0"}, {"pci", std::move(pci)}};
+  const auto dir = cni::Dir::create(dir_path);
+  write_readable(dir, name, doc.dump(), 0444);  // workloads read it
+}
+
+void remove_device_info(const std::string& dir_path, const std::string& name) {
+  if (const auto dir = cni::Dir::open(dir_path)) dir->remove(name);
+}
 
 std::string metrics_text(const std::vector<Count>& counts) {
   std::string out;
