@@ -57,7 +57,7 @@ class Attention {
  public:
   Attention(Core& core, PodResources& pods)
       : core_(core), pods_(pods), thread_([this] {
-          look();
+          next();
           loop_.run([](const std::exception& e) {
             log(Level::kError, "list pods", {.error = e.what()});
           });
@@ -83,8 +83,10 @@ class Attention {
     loop_.at(due_, this, [this] { look(); });
   }
   void look() {
-    const bool is_open = has_unclaimed();
-    pause_ = is_open ? std::clamp(2 * pause_, kFirst, kLast) : kSlowPoll;
+    const milliseconds before = std::exchange(pause_, kSlowPoll);
+    next();  // also if it fails
+    if (!has_unclaimed()) return;
+    pause_ = std::clamp(2 * before, kFirst, kLast);
     next();
   }
 
