@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Texts say what is so for every reader: no plans without an issue, no place that only the writer
-has, no file that is not there, no word that says nothing."""
+has, no file that is not there, no name that says nothing."""
 
 import pathlib
 import re
@@ -11,13 +11,8 @@ from sources import ROOT, Complaints, files, text
 PATTERNS = [
     (re.compile(r"\b(?:TODO|FIXME|XXX)\b(?!\(?#\d+)"), "a plan belongs into an issue: TODO(#1)"),
     (re.compile(r"(?<![\w.$}])/(?:work|home|Users)/\w"), "a path that only one machine has"),
-    (re.compile(r"(?<!/)\b(?:helpers?|sessions?)\b", re.IGNORECASE), "say what it does instead"),
     (re.compile(r"\b(?!Network)\w*[a-z](?:Manager|Helper|Util)\b"), "name it after what it does"),
 ]
-# patchbay-agent, the daemon of the plugin devices, is the one that has the name: in full everywhere, alone in its parts.
-AGENT = re.compile(r"(?<!/)(?<!patchbay-)(?<!include\()\bagents?\b(?!\.cmake)", re.IGNORECASE)
-OF_AGENT = re.compile(r"plugins/devices/|docs/devices|tests/lint/|tests/(?:bench|unit|netns|support|fuzz|e2e)/[\w/]*(?:devices|agent|ledger|kubelet)"
-                      r"|scripts/cmake/(?:agent|install)\.cmake|scripts/keys|scripts/dist/|scripts/package|tests/install/|docs/packaging|cnitool/doctor/\w*agents|conf-examples/kubernetes/patchbay-agent|tests/e2e/podman_test|tests/netns/pages_test")
 MENTIONED = re.compile(r"(?<![\w/.-])([\w./-]*[\w-]+\.md)\b")
 URL = re.compile(r"https?://([\w.-]+)")
 # Documents of others that ours cite.
@@ -33,8 +28,6 @@ def complaints_of(path, content, names):
         for pattern, complaint in PATTERNS:
             if match := pattern.search(line):
                 yield number, f"'{match.group(0)}': {complaint}"
-        if (match := AGENT.search(line)) and not OF_AGENT.match(path.as_posix()):
-            yield number, f"'{match.group(0)}': say what it does instead"
         for name in MENTIONED.findall(line):
             if pathlib.PurePath(name).name not in names | CITED:
                 yield number, f"'{name}': no such file in this repository"
