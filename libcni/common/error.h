@@ -94,17 +94,11 @@ std::invoke_result_t<Fn> during(const std::string& what, Fn&& fn) {
   }
 }
 
-/// Runs fn; a kernel's refusal that leaves it is the reference plugins' sentence, to which the text
-/// of the errno belongs. What was tried is no part of it.
-template <class Fn>
-std::invoke_result_t<Fn> in_words(const std::string& sentence, Fn&& fn) {
-  try {
-    return std::forward<Fn>(fn)();
-  } catch (const netlink::Error& e) {
-    const std::string& said = e.kernel_text();
-    throw netlink::Error(sentence, e.error(),
-                         said.empty() ? e.operation() : cat(e.operation(), ": ", said));
-  }
+/// A kernel's refusal as the reference plugins' sentence, to which the text of the errno belongs;
+/// what was tried is in the details.
+inline netlink::Error in_words(const std::string& sentence, const netlink::Error& e) {
+  const std::string& said = e.kernel_text();
+  return {sentence, e.error(), said.empty() ? e.operation() : cat(e.operation(), ": ", said)};
 }
 
 }  // namespace cni

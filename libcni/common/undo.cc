@@ -44,9 +44,10 @@ void Undo::roll_back() noexcept {
 
 void BestEffort::keep(const std::string& what, const Error& e) noexcept try {
   if (failures_.empty()) code_ = e.code();
-  const char* const separator = failures_.empty() ? "" : "; ";
-  failures_ += cat(separator, e.what());
-  details_ += cat(separator, what, e.details().empty() ? "" : ": ", e.details());
+  failures_ += cat(failures_.empty() ? "" : "; ", e.what());
+  const char* const colon = what.empty() || e.details().empty() ? "" : ": ";
+  const std::string details = cat(what, colon, e.details());
+  details_ += cat(details_.empty() || details.empty() ? "" : "; ", details);
 } catch (const std::bad_alloc&) {
   failures_.assign(1, '?');  // fits without an allocation
 }
@@ -63,8 +64,13 @@ void BestEffort::keep(const std::string& what, const std::exception& e) noexcept
   failures_.assign(1, '?');
 }
 
+std::optional<Error> BestEffort::error() const {
+  if (failures_.empty()) return std::nullopt;
+  return Error(code_, failures_, details_);
+}
+
 void BestEffort::finish() const {
-  if (!failures_.empty()) throw Error(code_, failures_, details_);
+  if (const auto failed = error()) throw Error(*failed);
 }
 
 }  // namespace cni

@@ -3,6 +3,7 @@
 #include <cerrno>
 #include <concepts>
 #include <functional>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -44,8 +45,8 @@ class Undo {
 /// Runs step after step although some fail, and fails at the end if any did: how DEL and GC go.
 class BestEffort {
  public:
-  /// Runs step; of a failure its message is kept, and "what: details" for the details. True where
-  /// there was none.
+  /// Runs step; of a failure its message is kept, and "what: details" for the details; an empty
+  /// what is left out. True where there was none.
   template <class Fn>
   bool operator()(const std::string& what, Fn&& step) noexcept {
     try {
@@ -60,7 +61,9 @@ class BestEffort {
     }
     return false;
   }
-  /// \throws Error listing what failed; the code is that of the first failure.
+  /// What failed, with the code of the first failure. Empty: nothing.
+  std::optional<Error> error() const;
+  /// \throws Error what error() gives.
   void finish() const;
 
  private:
@@ -79,24 +82,18 @@ using NoteWriter = void (*)(std::string_view text) noexcept;
 /// instead of stderr. Null: to stderr again.
 void send_notes_to(NoteWriter writer) noexcept;
 
-/// Returns fn's value. If the kernel refuses, it notes the attempt and returns a default value.
-template <class Fn>
-std::invoke_result_t<Fn> noting_failure(std::string_view what, Fn&& fn) {
-  try {
-    return std::forward<Fn>(fn)();
-  } catch (const netlink::Error& e) {
-    note(cat(what, ": ", e.what()));
-    return std::invoke_result_t<Fn>();
-  }
-}
+/// For noting_failure(): the file system refuses it to everybody, or an LSM to us.
+inline bool is_refusal(int error) { return error == EROFS || error == EACCES; }
 
-/// The same only where the file system refuses it to everybody (EROFS) or an LSM to us (EACCES).
+/// Returns fn's value. If the kernel refuses, it notes the attempt and returns a default value;
+/// with is_noted only for an errno that it takes.
 template <class Fn>
-std::invoke_result_t<Fn> noting_refusal(std::string_view what, Fn&& fn) {
+std::invoke_result_t<Fn> noting_failure(std::string_view what, Fn&& fn,
+                                        bool (*is_noted)(int error) = nullptr) {
   try {
     return std::forward<Fn>(fn)();
   } catch (const netlink::Error& e) {
-    if (e.error() != EROFS && e.error() != EACCES) throw;
+    if (is_noted != nullptr && !is_noted(e.error())) throw;
     note(cat(what, ": ", e.what()));
     return std::invoke_result_t<Fn>();
   }

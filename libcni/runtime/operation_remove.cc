@@ -2,7 +2,6 @@
 
 #include "libcni/common/undo.h"
 #include "libcni/plugin/collect.h"
-#include "libcni/runtime/failures.h"
 #include "libcni/runtime/operation.h"
 
 namespace cni {
@@ -57,10 +56,10 @@ void Operation::del_stale(const Target& target,
 
 // A plugin of another project knows no names: its GC would remove what was added meanwhile.
 void Operation::remove_named(const std::vector<std::string>& tags, Runtime::Removal& out) const {
-  Failures each;
+  BestEffort each;
   const Call call{.command = Command::kGc, .remove = nlohmann::json(tags)};
   for (const PluginConf& plugin : list_.plugins) {
-    each([&] {
+    each("", [&] {
       if (!caller_.has_verb(plugin, Command::kGc)) return;
       const std::string printed = caller_.call(plugin, call);
       if (printed.empty()) return;  // of a version that removes nothing by name
@@ -73,17 +72,17 @@ void Operation::remove_named(const std::vector<std::string>& tags, Runtime::Remo
 
 Runtime::Removal Operation::remove(const Runtime::Dead& dead) const {
   Runtime::Removal out;
-  Failures each;
+  BestEffort each;
   const auto del = [&](const AttachmentKey& key, const Target& target,
                        const std::optional<CachedAttachment>& cached) {
-    each([&] {
+    each("", [&] {
       const auto held = OperationLock::of_container(cache_, key, wait());
       if (cached && !dead.is_dead(*cached)) return;
       during(failure_of_del(key), [&] { del_stale(target, cached); });
       out.attachments.push_back(key);
     });
   };
-  each([&] {
+  each("", [&] {
     // Operations of this network end before it, and later ones wait.
     const auto held = OperationLock::of_network(cache_, list_.name, wait());
     const Entries now(cache_);

@@ -3,7 +3,6 @@
 
 #include "libcni/common/undo.h"
 #include "libcni/plugin/repair.h"
-#include "libcni/runtime/failures.h"
 #include "libcni/runtime/liveness.h"
 #include "libcni/runtime/operation.h"
 
@@ -43,9 +42,9 @@ class Repairing {
   /// which no REPAIR changes: the pod lacks no more than it must. Without the interface the
   /// addresses are another pod's by and by, and nothing is made for them.
   json run(json result, Report& report) {
-    Failures each;
+    BestEffort each;
     for (const PluginConf& plugin : list_.plugins) {
-      const bool is_whole = each([&] { repair_or_check(plugin, result, report); });
+      const bool is_whole = each("", [&] { repair_or_check(plugin, result, report); });
       if (!is_whole && liveness_of(target_.netns, target_.ifname) != Liveness::kAlive) break;
     }
     report.error = each.error();
@@ -140,9 +139,9 @@ std::optional<Report> Operation::repair(const CachedAttachment& cached, bool onl
 std::optional<Report> Operation::restore(const Runtime::Shown& shown, bool only_look) const {
   const json result = to_json(shown.result, kNewest);
   Report report;
-  Failures each;
+  BestEffort each;
   for (const PluginConf& plugin : list_.plugins) {
-    each([&] {
+    each("", [&] {
       if (!caller_.has_verb(plugin, Command::kRepair)) return;
       const auto done = caller_.repair(plugin, {.command = Command::kRepair,
                                                 .target = &shown.target,
@@ -162,9 +161,9 @@ Runtime::RepairReport Operation::reclaim(const CachedAttachment& cached, bool on
   const Target target = target_of(cached);
   const Call call{.command = Command::kReclaim, .target = &target, .only_look = only_look};
   Report report;
-  Failures each;
+  BestEffort each;
   for (const PluginConf& plugin : list_.plugins) {
-    each([&] {
+    each("", [&] {
       if (!is_asked_for(caller_, plugin, call.command)) return;
       for (const std::string& what : caller_.found_by(plugin, call)) {
         report.found.push_back({plugin.type, what});

@@ -7,7 +7,6 @@
 #include "libcni/common/undo.h"
 #include "libcni/config/names.h"
 #include "libcni/plugin/log.h"
-#include "libcni/runtime/failures.h"
 #include "libcni/runtime/liveness.h"
 #include "libcni/runtime/operation.h"
 
@@ -158,17 +157,17 @@ void delete_stale(const Operation& operation, const Stale& stale) {
 void collect(const Operation& operation, const NetworkList& list, std::set<Attachment>& keep,
              const std::optional<Cache::Listing>& seen) {
   const Cache& cache = operation.cache();
-  Failures each;
-  each([&] {
+  BestEffort each;
+  each("", [&] {
     const Cache::Listing before = seen ? *seen : cache.list();
     const auto held = lock_network(operation, list.name);
     for (const Stale& one : stale_in(cache, list.name, before, keep)) {
-      each([&] { delete_stale(operation, one); });
+      each("", [&] { delete_stale(operation, one); });
     }
     if (!list.is_at_least("1.1.0")) return;
     const Call call{.command = Command::kGc, .valid_attachments = json_of(keep)};
     for (const PluginConf& plugin : list.plugins) {
-      each([&] { operation.caller().call(plugin, call); });
+      each("", [&] { operation.caller().call(plugin, call); });
     }
   });
   each.finish();
@@ -316,9 +315,9 @@ void Runtime::status(const NetworkList& list) const {
   if (!list.is_at_least("1.1.0")) return;
   logged({options_, list, Command::kStatus}, [&] {
     const PluginCaller caller(options_, list);
-    Failures each;
+    BestEffort each;
     for (const PluginConf& plugin : list.plugins) {
-      each([&] { caller.call(plugin, {.command = Command::kStatus}); });
+      each("", [&] { caller.call(plugin, {.command = Command::kStatus}); });
     }
     each.finish();
   });

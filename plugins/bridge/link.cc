@@ -30,11 +30,12 @@ Link create_bridge(RouteSocket& host, const Conf& conf, const std::optional<netl
                                               .vlan_filtering = conf.vlan_filtering});
   request.tolerated = {EEXIST};  // another ADD was quicker
   try {
-    cni::in_words(cat("could not add \"", conf.bridge, "\""),
-                  [&] { host.send(std::move(request)); });
+    host.send(std::move(request));
   } catch (const netlink::Error& e) {
-    if (e.error() != EOPNOTSUPP || !conf.vlan_filtering) throw;
-    throw cni::error_of(e, "vlan and vlanTrunk need a kernel with CONFIG_BRIDGE_VLAN_FILTERING");
+    const auto refusal = cni::in_words(cat("could not add \"", conf.bridge, "\""), e);
+    if (e.error() != EOPNOTSUPP || !conf.vlan_filtering) throw netlink::Error(refusal);
+    throw cni::error_of(refusal,
+                        "vlan and vlanTrunk need a kernel with CONFIG_BRIDGE_VLAN_FILTERING");
   }
   // The address that neighbours are asked from: with detection the first second of what is
   // forwarded to the first pod would be lost. Nobody else can have it, it follows from the MAC.

@@ -123,13 +123,14 @@ struct Locked {
 
 // Empty if the directory is read-only.
 std::optional<Locked> lock_claims() {
-  return cni::noting_refusal("firewall: DEL will remove rules by the addresses of prevResult alone",
-                             [] {
-                               Claims claims = Claims::create();
-                               claims.require_writable();
-                               netlink::Fd lock = claims.lock();
-                               return std::optional(Locked{std::move(claims), std::move(lock)});
-                             });
+  const auto lock = [] {
+    Claims claims = Claims::create();
+    claims.require_writable();
+    netlink::Fd held = claims.lock();
+    return std::optional(Locked{std::move(claims), std::move(held)});
+  };
+  return cni::noting_failure("firewall: DEL will remove rules by the addresses of prevResult alone",
+                             lock, cni::is_refusal);
 }
 
 // Claims of iptables whose rules are gone are of pods that the reference plugin detached, as it

@@ -71,9 +71,11 @@ struct Detach {
 // Of the container, whose state files may have one name. The lock is not in `dataDir`: where that
 // is open to every user, every user could take it.
 netlink::Fd lock_container(const cni::Request& request) {
-  return cni::noting_refusal("flannel: going on without a lock of the container", [&] {
+  const auto lock = [&] {
     return cni::take_lock_of(request.container_id, cni::Dir::create(names::kFlannelLockDir));
-  });
+  };
+  return cni::noting_failure("flannel: going on without a lock of the container", lock,
+                             cni::is_refusal);
 }
 
 void put_state(const cni::Request& request, const Conf& conf, const std::string& config) {

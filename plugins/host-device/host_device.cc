@@ -82,12 +82,13 @@ State take_device(Namespaces& sides, const Conf& conf, const Selection& selectio
               .device = device_of(sides.host(), link)};
   undo.add(GiveBack{request});
   states.put(state);
-  cni::in_words(cat("failed to move link failed to move \"", link.name, "\" to tempNS"), [&] {
-    sides.host().send(netlink::move_link(link, {.to = sides.pod_ns,
-                                                .name = request.ifname,
-                                                .alias = link.name,
-                                                .index = state.pod_index}));
-  });
+  const auto refusal = sides.host().attempt(netlink::move_link(
+      link,
+      {.to = sides.pod_ns, .name = request.ifname, .alias = link.name, .index = state.pod_index}));
+  if (refusal) {
+    throw cni::in_words(cat("failed to move link failed to move \"", link.name, "\" to tempNS"),
+                        *refusal);
+  }
   const Link inside = sides.pod.get(request.ifname);
   if (inside.index != state.pod_index) {  // kernels before 5.13
     state.pod_index = inside.index;

@@ -145,7 +145,8 @@ constexpr const char* kNoState = "sbr: DEL will go by the addresses of the inter
 void put_state(const std::optional<StateDir>& states, const std::optional<State>& earlier,
                const State& state, cni::Undo& undo) {
   if (!states) return;
-  cni::noting_refusal(kNoState, [&] { plugins::put_state(*states, earlier, state, undo); });
+  cni::noting_failure(
+      kNoState, [&] { plugins::put_state(*states, earlier, state, undo); }, cni::is_refusal);
 }
 
 // Routes, by the table that they leave and the one that they get.
@@ -304,8 +305,8 @@ std::vector<Address> addresses_of(const cni::Request& request, const cni::Result
 
 void set_routing(plugins::Namespaces& sides, const std::vector<Address>& addresses,
                  const Conf& conf, cni::Undo& undo) {
-  const auto states =
-      cni::noting_refusal(kNoState, [] { return std::optional(StateDir::create()); });
+  const auto states = cni::noting_failure(
+      kNoState, [] { return std::optional(StateDir::create()); }, cni::is_refusal);
   const auto lock = plugins::lock_route_tables();
   const auto earlier = earlier_state(sides, states);
   const State start =

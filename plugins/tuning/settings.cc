@@ -77,8 +77,9 @@ void put_kept(Pod& pod, const std::string& data_dir, State now, cni::Undo& undo)
 // goes.
 void keep(Pod& pod, const std::string& data_dir, State now, cni::Undo& undo) {
   now.owner = plugins::state_owner(pod.request, pod.socket);
-  cni::noting_refusal("tuning: DEL will not restore the earlier settings",
-                      [&] { put_kept(pod, data_dir, std::move(now), undo); });
+  cni::noting_failure(
+      "tuning: DEL will not restore the earlier settings",
+      [&] { put_kept(pod, data_dir, std::move(now), undo); }, cni::is_refusal);
 }
 
 // A secret that has not been set cannot be read (ipv6_sysctl_stable_secret() in
@@ -157,24 +158,19 @@ void apply(RouteSocket& socket, const NetNs& ns, const Link& link, const LinkSet
 }
 
 // A change that the kernel refuses for good must not hold up DEL: the pod is about to go.
-template <class Fn>
-void noting_refusal(const std::string& what, Fn&& fn) try {
-  std::forward<Fn>(fn)();
-} catch (const netlink::Error& e) {
+bool is_final(int error) {
   constexpr int kRefusals[] = {EACCES, EBUSY, EINVAL, ENODEV, EOPNOTSUPP, EPERM, ERANGE, EROFS};
-  if (std::find(std::begin(kRefusals), std::end(kRefusals), e.error()) == std::end(kRefusals)) {
-    throw;
-  }
-  cni::note(cat(what, ": ", e.what()));
+  return std::ranges::find(kRefusals, error) != std::end(kRefusals);
 }
 
 void restore_sysctls(const NetNs& ns, const State& state) {
   const NetNs::Entered entered(ns);
   const NetSysctls net;
   for (auto one = state.sysctls.rbegin(); one != state.sysctls.rend(); ++one) {
-    noting_refusal("restore", [&] {
+    const auto write = [&] {
       if (net.has(one->key)) net.write(one->key, one->value);
-    });
+    };
+    cni::noting_failure("restore", write, is_final);
   }
 }
 
@@ -185,10 +181,13 @@ void restore_link(const cni::Request& request, const NetNs& ns, RouteSocket& pod
   if (!link) return;
   RouteSocket host;
   const auto veth = state.host_mtu ? plugins::host_veth_of(host, request, ns, *link) : std::nullopt;
-  noting_refusal("restore", [&] { apply(pod, ns, *link, state.link, nullptr); });
+  cni::noting_failure(
+      "restore", [&] { apply(pod, ns, *link, state.link, nullptr); }, is_final);
   if (!veth) return;
-  noting_refusal("restore",
-                 [&] { apply(host, NetNs::current(), *veth, {.mtu = state.host_mtu}, nullptr); });
+  const auto set_mtu = [&] {
+    apply(host, NetNs::current(), *veth, {.mtu = state.host_mtu}, nullptr);
+  };
+  cni::noting_failure("restore", set_mtu, is_final);
 }
 
 void restore_state(const cni::Request& request, const State& state) {

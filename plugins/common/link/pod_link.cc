@@ -174,17 +174,17 @@ std::optional<netlink::Error> make(Namespaces& sides, netlink::RouteRequest requ
 // Kernels before 6.15 create a link beside its parent, on the node, and move it then
 // (rtnl_newlink_create() in net/core/rtnetlink.c): a link of the node that has the name is in the
 // way.
-void create(Namespaces& sides, netlink::NewLink spec, cni::Undo& undo) {
+std::optional<netlink::Error> create(Namespaces& sides, netlink::NewLink spec, cni::Undo& undo) {
   auto refusal = make(sides, netlink::add(spec), spec, undo);
   if (refusal && spec.parent_nsid && refusal->error() == EEXIST && sides.host().find(spec.name)) {
     const std::string name = std::exchange(spec.name, interim_name(sides.request));
     refusal = make(sides, netlink::add(spec), spec, undo);
-    if (refusal) throw netlink::Error(*refusal);
+    if (refusal) return refusal;
     auto rename = netlink::set_link(sides.pod.get(spec.name), {.name = name});
     spec.name = name;
     refusal = make(sides, std::move(rename), spec, undo);
   }
-  if (refusal) throw netlink::Error(*refusal);
+  return refusal;
 }
 
 }  // namespace
@@ -223,7 +223,7 @@ Link create_pod_link(Namespaces& sides, netlink::NewLink spec, cni::Undo& undo) 
   const bool renamed = spec.parent != 0;
   expect_free_name(
       sides, renamed ? cat("failed to rename ", spec.kind, " to \"", spec.name, "\"") : sentence);
-  cni::in_words(sentence, [&] { create(sides, spec, undo); });
+  if (const auto refusal = create(sides, spec, undo)) throw cni::in_words(sentence, *refusal);
   return sides.pod.get(spec.name);
 }
 

@@ -28,8 +28,9 @@ auto of_both(Read read) {
 }  // namespace
 
 netlink::Fd lock_route_tables() {
-  return cni::noting_refusal("going on without a lock of the routing tables",
-                             [] { return cni::take_lock(cni::Dir::create(kLockDir)); });
+  return cni::noting_failure(
+      "going on without a lock of the routing tables",
+      [] { return cni::take_lock(cni::Dir::create(kLockDir)); }, cni::is_refusal);
 }
 
 std::set<std::uint32_t> tables_in_use(netlink::RouteSocket& pod,

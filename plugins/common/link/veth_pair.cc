@@ -59,10 +59,10 @@ void require_no_interface(Namespaces& sides, const std::string& outside) {
 bool try_connect(Namespaces& sides, const netlink::Veth& spec, cni::Undo& undo) {
   undo.add(RemoveVeth{spec.end.name, spec.end.mac});
   try {
-    cni::in_words("failed to make veth pair", [&] { sides.host().send(netlink::add(spec)); });
+    sides.host().send(netlink::add(spec));
     return true;
   } catch (const netlink::Error& e) {
-    if (e.error() != EEXIST) throw;
+    if (e.error() != EEXIST) throw cni::in_words("failed to make veth pair", e);
     require_no_interface(sides, spec.end.name);
     return false;
   }

@@ -115,6 +115,23 @@ TEST_CASE("best effort runs all steps and lists what failed, with the first code
   }
 }
 
+TEST_CASE("best effort without names fails as its only failure did, and lists several") {
+  BestEffort each;
+  each("", [] { throw Error(Code::kTryAgainLater, "locked", "by 12"); });
+  for (const char* const text : {"locked", "locked; broken; full"}) {
+    try {
+      each.finish();
+      FAIL("nothing was thrown");
+    } catch (const Error& e) {
+      CHECK(e.code() == Code::kTryAgainLater);
+      CHECK(std::string(e.what()) == text);
+      CHECK(e.details() == (std::string(text) == "locked" ? "by 12" : "by 12; of 5 MB"));
+    }
+    each("", [] { throw std::runtime_error("broken"); });
+    each("", [] { throw Error(Code::kIoFailure, "full", "of 5 MB"); });
+  }
+}
+
 TEST_CASE("best effort fails with 999 where the first failure has no code") {
   BestEffort each;
   each("one", [] { throw std::runtime_error("broken"); });
@@ -131,6 +148,15 @@ TEST_CASE("best effort without a failure finishes quietly") {
   BestEffort each;
   each("one", [] {});
   CHECK_NOTHROW(each.finish());
+}
+
+TEST_CASE("what is noted is no failure, but for an errno that is not to be noted") {
+  const auto fail = [](int error) {
+    return [error]() -> int { throw netlink::Error("x", error); };
+  };
+  CHECK(cni::noting_failure("test", fail(ENOENT)) == 0);
+  CHECK(cni::noting_failure("test", fail(EROFS), cni::is_refusal) == 0);
+  CHECK_THROWS_AS(cni::noting_failure("test", fail(ENOENT), cni::is_refusal), netlink::Error);
 }
 
 TEST_CASE("during puts what was done before the message, and keeps type, code and details") {
