@@ -143,9 +143,8 @@ void add_doctor(CLI::App& app, CommandLine& line) {
       .add_option("--node-json", line.scope.node_json,
                   "a file with `kubectl get node NAME -o json`, or -")
       ->needs(kubernetes);
-  doctor.add_option("--peers", line.scope.peers,
-                    "check routes to other nodes: a file of lines NAME PODCIDR[,...] "
-                    "ADDRESS[,...], or -");
+  doctor.add_option("--nodes", line.scope.nodes,
+                    "check routes to other nodes: a file with `kubectl get nodes -o json`, or -");
   add_selection(doctor, line);
 }
 
@@ -277,9 +276,9 @@ void complete(CommandLine& line) {
   if (line.keep_json) {  // an empty text is no list: a script had nothing to say
     for (auto& one : attachments_from(*line.keep_json)) operation.keep.push_back(one);
   }
-  if (line.scope.node_json == "-" && line.scope.peers == "-") {
+  if (line.scope.node_json == "-" && line.scope.nodes == "-") {
     throw cni::Error(cni::Code::kInvalidEnvironment,
-                     "doctor: stdin can be only one of --node-json and --peers");
+                     "doctor: stdin can be only one of --node-json and --nodes");
   }
   const bool whole_network = operation.verb == "gc" || operation.verb == "status";
   const bool named = !line.settings.container_id.empty() || !line.pod.empty();

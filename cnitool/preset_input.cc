@@ -1,34 +1,21 @@
 #include "cnitool/preset_input.h"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <charconv>
-#include <nlohmann/json.hpp>
 #include <set>
 
-#include "cnitool/json_at.h"
+#include "cnitool/node_object.h"
 #include "libcni/common/split.h"
-#include "libcni/config/json.h"
 #include "netlink/route/socket.h"
-#include "netlink/types/fd.h"
 
 namespace tool {
 
 namespace {
 
 using netlink::Cidr;
-using nlohmann::json;
 
 cni::Error wrong(const std::string& what, const std::string& expected = {}) {
   return {cni::Code::kInvalidEnvironment, cat("preset: ", what), expected};
-}
-
-std::string content_of(const std::string& path) {
-  if (path == "-") return netlink::read_all(STDIN_FILENO, "stdin");
-  const auto text = netlink::read_regular_file(path);
-  if (!text) throw wrong(cat("open ", path, ": no such file or directory"));
-  return *text;
 }
 
 void require_network(const Cidr& one, const std::string& what) {
@@ -117,37 +104,6 @@ std::vector<Cidr> networks_from(const std::string& text, const std::string& what
   return out;
 }
 
-std::vector<Cidr> pod_cidrs_of_node(const std::string& text, const std::string& source) {
-  const json doc = cni::parse_json(text, source);
-  const json* node = &doc;
-  const json* const items = member(doc, "items");
-  if (items != nullptr && items->is_array()) {
-    if (items->size() != 1) {
-      throw wrong(
-          cat(source, ": a list of ", counted(items->size(), "object"), ", expected a Node"),
-          "kubectl get node NAME -o json");
-    }
-    node = &(*items)[0];
-  }
-  if (text_at(*node, "kind") != "Node") {
-    throw wrong(cat(source, ": kind is \"", text_at(*node, "kind"), "\", expected \"Node\""),
-                "kubectl get node NAME -o json");
-  }
-  const json* const spec = member(*node, "spec");
-  const json* const all = spec == nullptr ? nullptr : member(*spec, "podCIDRs");
-  std::string list = spec == nullptr ? "" : text_at(*spec, "podCIDR");
-  if (all != nullptr && all->is_array() && !all->empty()) {
-    list.clear();
-    for (const json& one : *all)
-      list += (one.is_string() ? one.get<std::string>() : one.dump()) + ",";
-  }
-  if (list.empty()) {
-    throw wrong(cat(source, ": the Node has no spec.podCIDRs"),
-                "kube-controller-manager needs --allocate-node-cidrs and --cluster-cidr");
-  }
-  return networks_from(list, cat(source, ": spec.podCIDRs"));
-}
-
 cni::SubnetEnv complete_subnet_env(const std::string& path) {
   const auto env = cni::SubnetEnv::read(path);
   if (!env) {
@@ -174,8 +130,13 @@ std::vector<Cidr> pod_cidrs_from(const PresetOptions& options) {
     what = options.subnet_env;
     out = pod_cidrs_of(complete_subnet_env(options.subnet_env));
   } else {
-    what = options.node_json == "-" ? "stdin" : options.node_json;
-    out = pod_cidrs_of_node(content_of(options.node_json), what);
+    what = source_of(options.node_json);
+    out = node_object(input_from(options.node_json), what).pod_cidrs;
+    if (out.empty()) {
+      throw wrong(cat(what, ": the Node has no spec.podCIDRs"),
+                  "kube-controller-manager needs --allocate-node-cidrs and --cluster-cidr");
+    }
+    what += ": spec.podCIDRs";
   }
   require_pod_cidrs(out, what);
   return sorted(std::move(out));

@@ -23,10 +23,6 @@ std::vector<netlink::Cidr> pod_cidrs_from(const PresetOptions& options);
 /// that overlap; what is "--pod-cidr".
 std::vector<netlink::Cidr> networks_from(const std::string& text, const std::string& what);
 
-/// spec.podCIDRs of a Node as `kubectl get node NAME -o json` prints it.
-/// \throws cni::Error where it has none; source is for errors.
-std::vector<netlink::Cidr> pod_cidrs_of_node(const std::string& json, const std::string& source);
-
 /// The file, complete. \throws cni::Error naming what it lacks; netlink::Error.
 cni::SubnetEnv complete_subnet_env(const std::string& path);
 

@@ -32,8 +32,8 @@ bool is_missing(const Node& node, const PeerSubnet& one) {
 // "ip -6 route add 10.244.2.0/24 via 192.0.2.2 dev eth0"
 std::string route_command(const Node& node, const PeerSubnet& one, const char* verb) {
   const netlink::Link* const link = node.link(one.to_node->route.link);
-  const netlink::Ip gateway = one.to_node->route.gateway.value_or(one.node);
-  return cat(one.node.is_v4() ? "ip route " : "ip -6 route ", verb, " ", one.subnet.str(), " via ",
+  const netlink::Ip gateway = one.to_node->route.gateway.value_or(*one.node);
+  return cat(gateway.is_v4() ? "ip route " : "ip -6 route ", verb, " ", one.subnet.str(), " via ",
              gateway.str(), link == nullptr ? "" : cat(" dev ", link->name));
 }
 
@@ -44,22 +44,29 @@ std::string route_text(const Node& node, const netlink::LinkRoute& route) {
 }
 
 std::string node_text(const Peer& peer, const PeerSubnet& one) {
-  return cat("node '", peer.name, "' (", one.node.str(), ")");
+  return cat("node '", peer.name, "' (", one.node->str(), ")");
 }
 
 void check_route(const Node& node, const Peer& peer, const PeerSubnet& one, Findings& out) {
+  if (!one.node) {
+    out.push_back({Level::kUnknown,
+                   cat("node '", peer.name, "' has pods ", one.subnet.str(),
+                       ", and no InternalIP of that family"),
+                   "the route to these pods is not compared"});
+    return;
+  }
   const std::string pods = cat("pods ", one.subnet.str(), " of ", node_text(peer, one));
   if (!one.to_node) {
     out.push_back({Level::kError, cat("there is no route to ", node_text(peer, one)),
-                   "its pods cannot be reached", cat("ip route get ", one.node.str())});
+                   "its pods cannot be reached", cat("ip route get ", one.node->str())});
     return;
   }
   const auto& gateway = one.to_node->route.gateway;
   if (is_missing(node, one)) {
-    const bool is_blocked = !one.to_pods && !uplinks(node, one.node.family()).empty();
+    const bool is_blocked = !one.to_pods && !uplinks(node, one.subnet.ip.family()).empty();
     out.push_back({Level::kError, cat("there is no route to ", pods),
                    gateway ? cat("the node is behind router ", gateway->str(),
-                                 ", which needs a route to the subnet via ", one.node.str())
+                                 ", which needs a route to the subnet via ", one.node->str())
                            : "packets to these pods leave by another way, or are dropped",
                    route_command(node, one, is_blocked ? "replace" : "add")});
     return;
@@ -86,7 +93,7 @@ void check_overlaps(const Peer& peer, const PeerSubnet& one, const netlink::Cidr
                  cat("subnet ", one.subnet.str(), " of node '", peer.name, "' overlaps ",
                      other.str(), " of ", owner),
                  "packets reach the pods of one of the two nodes",
-                 "give one of the nodes another subnet, in the file of the peers too"});
+                 "give one of the nodes another subnet"});
 }
 
 }  // namespace
@@ -128,7 +135,7 @@ Findings check_peer_masquerade(const Node& node) {
     for (const Peer& peer : node.peers) {
       for (const PeerSubnet& one : peer.subnets) {
         if (peer.is_this() || is_excepted(network, one.subnet)) continue;
-        if (!uses(node, one.node.family(), network.list->name)) continue;
+        if (!uses(node, one.subnet.ip.family(), network.list->name)) continue;
         subnets.push_back(one.subnet.str());
         wanted.push_back(one.subnet.str());
       }

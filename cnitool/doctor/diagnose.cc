@@ -184,13 +184,15 @@ bool diagnose(const Settings& settings, const Question& question, const cni::Env
   Settings used = settings;
   if (scope.kubernetes) {
     cluster = std::make_shared<kubernetes::Cluster>();
-    if (!scope.node_json.empty()) cluster->object = kubernetes::read_node_object(scope.node_json);
+    if (!scope.node_json.empty()) {
+      cluster->object = node_object(input_from(scope.node_json), source_of(scope.node_json));
+    }
     cluster->processes = kubernetes::look_at_processes();
     cluster->runtime = kubernetes::look_at_runtime(cluster->processes);
     used = kubernetes::in_use(settings, cluster->runtime);
   }
   std::vector<Peer> peers;
-  if (!scope.peers.empty()) peers = look_at_peers(scope.peers);
+  if (!scope.nodes.empty()) peers = look_at_peers(scope.nodes);
   Steps steps;
   const Waiting waiting("doctor", &steps);
   Node node = look_at_node(used, question.which, env, steps);

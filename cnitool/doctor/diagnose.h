@@ -16,7 +16,7 @@ bool report(const Node& node, const Output& output);
 struct Scope {
   bool kubernetes = false;
   std::string node_json;  ///< the Node object: a file, or "-"; empty: none
-  std::string peers;      ///< the nodes to reach: a file, or "-"; empty: none
+  std::string nodes;      ///< those to reach, as Node objects: a file, or "-"; empty: none
 };
 
 /// What the doctor was asked for.

@@ -2,7 +2,6 @@
 
 #include <optional>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "netlink/route/route.h"
@@ -13,7 +12,7 @@ namespace tool::doctor {
 /// A subnet of pods on another node, and how this node reaches it.
 struct PeerSubnet {
   netlink::Cidr subnet;
-  netlink::Ip node;  ///< the address of that node, of the same family
+  std::optional<netlink::Ip> node = {};  ///< the address of that node, of the same family
   /// What the kernel says of the node and of the first address of the subnet; empty: no way.
   std::optional<netlink::MatchedRoute> to_node = {}, to_pods = {};
 };
@@ -25,11 +24,8 @@ struct Peer {
   bool is_this() const;
 };
 
-/// Reads lines "NAME PODCIDR[,PODCIDR] ADDRESS[,ADDRESS]"; "#" begins a comment. \param file for
-/// the errors. \throws cni::Error with the line.
-std::vector<Peer> parse_peers(std::string_view text, const std::string& file);
-
-/// The same of a file, "-" is stdin, with the kernel's answers. \throws cni::Error, netlink::Error.
+/// The Nodes of a file that have podCIDRs, "-" is stdin, with the kernel's answers.
+/// \throws cni::Error, netlink::Error.
 std::vector<Peer> look_at_peers(const std::string& file);
 
 }  // namespace tool::doctor

@@ -396,14 +396,23 @@ class Healthy(ClusterNodeTest):
         self.assertEqual(self.doctor(), [])
 
 
-PEERS = "/run/peers"
-PEER_LINES = ("# the nodes of the cluster\n\nn1 10.244.1.0/24,fd00:244:0:1::/64 192.0.2.1,2001:db8::1\n"
-              "n2 10.244.2.0/24,fd00:244:0:2::/64 192.0.2.2,2001:db8::2  # the second\n")
+NODES = "/run/nodes.json"
+TWO_NODES = (("n1", ["10.244.1.0/24", "fd00:244:0:1::/64"], ["192.0.2.1", "2001:db8::1"]),
+             ("n2", ["10.244.2.0/24", "fd00:244:0:2::/64"], ["192.0.2.2", "2001:db8::2"]))
 ROUTES = ("ip route add 10.244.2.0/24 via 192.0.2.2", "ip -6 route add fd00:244:0:2::/64 via 2001:db8::2")
 
 
+def write_nodes(*nodes):
+    """As `kubectl get nodes -o json` prints them."""
+    items = [{"apiVersion": "v1", "kind": "Node", "metadata": {"name": name},
+              "spec": {"podCIDR": subnets[0], "podCIDRs": subnets} if subnets else {},
+              "status": {"addresses": [{"type": "InternalIP", "address": one} for one in addresses] +
+                         [{"type": "Hostname", "address": name}]}} for name, subnets, addresses in nodes]
+    write(NODES, json.dumps({"apiVersion": "v1", "kind": "List", "items": items}))
+
+
 def third_node(subnet, address):
-    return lambda test: write(PEERS, f"{PEER_LINES}n3 {subnet} {address}\n")
+    return lambda test: write_nodes(*TWO_NODES, ("n3", [subnet], [address]))
 
 
 #: As BROKEN, of a node with routes to n2; and what the line proposes.
@@ -429,9 +438,11 @@ BROKEN_PEERS = {
     "packets are not forwarded": (sysctl("net/ipv4/ip_forward", 0), "forwarding", "error", ["ip_forward is 0"],
                                   "sysctl -w net.ipv4.ip_forward=1"),
 }
-#: Lines of the file that are refused, and the words.
-REFUSED = {"n2 10.244.2.0/24": "expected 3 words, not 2", "n2 10.244.2.0 192.0.2.2": "'10.244.2.0' is no subnet",
-           "n2 10.244.2.0/24 n2": "'n2' is no IP address", "n2 fd00::/64 192.0.2.2": "no address of the family of fd00::/64"}
+#: Objects that are refused, and the words.
+REFUSED = {": kind is \"Pod\", expected \"Node\"": {"kind": "Pod"},
+           ": items[0]: spec.podCIDRs: not a network: \"10.244.2.0\"": {
+               "kind": "List", "items": [{"kind": "Node", "spec": {"podCIDRs": ["10.244.2.0"]}}]},
+           ": no Node has spec.podCIDRs": {"kind": "List", "items": [{"kind": "Node"}]}}
 
 
 @suite.spread
@@ -439,51 +450,56 @@ class Peers(ClusterNodeTest):
     def setUp(self):
         super().setUp()
         commands(*ROUTES)(self)
-        write(PEERS, PEER_LINES)
+        write_nodes(*TWO_NODES)
 
     @suite.cases(list(BROKEN_PEERS.items()))
     def peers(self, row):
         broken, check, level, words, remedy = row
         broken(self)
-        found = self.doctor("--peers", PEERS)
+        found = self.doctor("--nodes", NODES)
         self.assertEqual([(one["check"], one["level"], one["remedy"]) for one in found], [(check, level, remedy)], str(found))
         for word in words:
             self.assertIn(word, found[0]["what"])
         self.carry_out(remedy)
-        self.assertEqual(self.doctor("--peers", PEERS), [])
+        self.assertEqual(self.doctor("--nodes", NODES), [])
 
     def test_a_node_that_reaches_its_peers_is_healthy(self):
-        self.assertEqual(self.doctor("--peers", PEERS), [])
-        self.assertEqual(self.doctor("--kubernetes", "--peers", PEERS), [])
-        outcome = cnitool("doctor", "--peers", PEERS, CNI_PATH=BIN, NETCONFPATH=CONF)
+        self.assertEqual(self.doctor("--nodes", NODES), [])
+        self.assertEqual(self.doctor("--kubernetes", "--nodes", NODES), [])
+        outcome = cnitool("doctor", "--nodes", NODES, CNI_PATH=BIN, NETCONFPATH=CONF)
         self.assertRegex(outcome.stdout, r"peers +ok +2 nodes, 2 subnets\n")
 
     def test_a_peer_through_an_overlay_needs_no_other_route(self):
         overlay()(self)
         commands("ip route del 10.244.2.0/24", "ip link set flannel.1 up",
                  "ip route add 10.244.2.0/24 via 10.244.2.0 dev flannel.1 onlink")(self)
-        self.assertEqual(self.doctor("--peers", PEERS), [])
+        self.assertEqual(self.doctor("--nodes", NODES), [])
 
     def test_subnets_of_two_nodes_that_overlap_are_named_until_the_file_is_right(self):
         for subnet, other in (("10.244.2.128/25", "10.244.2.0/24 of node 'n2'"), ("10.244.1.0/25", "10.244.1.0/24 of node 'n1'")):
             third_node(subnet, "192.0.2.3")(self)
             commands(f"ip route add {subnet} via 192.0.2.3")(self)
-            found = [one for one in self.doctor("--peers", PEERS) if one["check"] == "peer subnets"]
+            found = [one for one in self.doctor("--nodes", NODES) if one["check"] == "peer subnets"]
             self.assertIn(f"subnet {subnet} of node 'n3' overlaps {other}", [one["what"] for one in found])
             commands(f"ip route del {subnet}")(self)
 
     def test_a_peer_without_any_route_is_named(self):
         commands("ip route del default")(self)
         third_node("10.244.3.0/24", "203.0.113.3")(self)
-        found = [one for one in self.doctor("--peers", PEERS) if one["check"] == "peer routes"]
+        found = [one for one in self.doctor("--nodes", NODES) if one["check"] == "peer routes"]
         self.assertEqual([one["what"] for one in found], ["there is no route to node 'n3' (203.0.113.3)"])
 
-    @suite.cases(list(REFUSED.items()))
-    def refused_lines(self, words):
-        line = next(line for line, text in REFUSED.items() if text == words)
-        write(PEERS, f"{PEER_LINES}{line}\n")
-        error = cnitool("doctor", "--json", "--peers", PEERS).json
-        self.assertEqual((error["code"], error["msg"]), (7, f"{PEERS}:5: {words}"))
+    def test_a_peer_without_an_address_of_the_family_is_unknown_and_one_without_subnet_no_peer(self):
+        write_nodes(*TWO_NODES, ("n3", ["fd00:244:0:3::/64"], ["192.0.2.3"]), ("n4", [], ["192.0.2.4"]))
+        self.assertEqual([(one["level"], one["what"]) for one in self.doctor("--nodes", NODES)],
+                         [("unknown", "node 'n3' has pods fd00:244:0:3::/64, and no InternalIP of that family")])
+
+    @suite.cases([(words, (words, wrong)) for words, wrong in REFUSED.items()])
+    def refused(self, row):
+        words, wrong = row
+        write(NODES, json.dumps(wrong))
+        error = cnitool("doctor", "--json", "--nodes", NODES).json
+        self.assertEqual((error["code"], error["msg"]), (7, f"{NODES}{words}"))
 
 
 if __name__ == "__main__":

@@ -187,7 +187,7 @@ class Refused(PresetTest):
         refused("kubenet", ("--node-json", "-"), "stdin: the Node has no spec.podCIDRs", node()),
         refused("kubenet", ("--node-json", "-"), 'stdin: kind is "Pod", expected "Node"', '{"kind": "Pod"}'),
         refused("kubenet", ("--node-json", "-"), "stdin: a list of 2 objects", json.dumps(
-            {"kind": "List", "items": [{}, {}]})),
+            {"kind": "List", "items": [{"kind": "Node"}] * 2})),
         refused("kubenet", ("--node-json", "-"), "stdin", "{"),
         refused("kubenet", ("--node-json", "-"), "spec.podCIDRs: not a network", node(podCIDRs=["x"])),
         refused("kubenet", ("--pod-cidr", V6, "--mtu", "1279"), "--mtu: 1279 bytes are too few"),

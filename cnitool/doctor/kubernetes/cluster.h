@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "cnitool/node_object.h"
 #include "cnitool/processes.h"
 #include "libcni/config/subnet_env.h"
 #include "netlink/types/ip.h"
@@ -35,13 +36,6 @@ struct PluginDir {
   std::string path;
   bool no_exec = false;
   std::map<std::string, std::string> labels = {};  ///< of SELinux, where it enforces; by path
-};
-
-/// The Node object of Kubernetes.
-struct NodeObject {
-  std::string name = {};
-  std::vector<netlink::Cidr> pod_subnets = {};
-  std::vector<netlink::Ip> addresses = {};
 };
 
 /// A range of addresses, and who says so.

@@ -41,8 +41,8 @@ std::string restart_flannel(const Cluster& cluster) {
 std::vector<KnownRange> pod_subnets(const Cluster& cluster) {
   std::vector<KnownRange> out;
   if (cluster.object) {
-    for (const auto& one : cluster.object->pod_subnets) {
-      out.push_back({one, cat("Node '", cluster.object->name, "'")});
+    for (const auto& one : cluster.object->pod_cidrs) {
+      out.push_back({one.network(), cat("Node '", cluster.object->name, "'")});
     }
   }
   if (!out.empty() || !cluster.subnet_env) return out;

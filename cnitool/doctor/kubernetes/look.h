@@ -18,9 +18,6 @@ RuntimeConfig look_at_runtime(std::vector<Process> processes);
 /// Networks and plugins are those of the runtime, unless options or the environment name others.
 Settings in_use(Settings settings, const RuntimeConfig& runtime);
 
-/// The Node object in a file, "-" is stdin. \throws cni::Error.
-NodeObject read_node_object(const std::string& file);
-
 /// Reads the rest, of a node whose networks are known. Changes nothing.
 void look_at_cluster(Cluster& cluster, const Node& node);
 

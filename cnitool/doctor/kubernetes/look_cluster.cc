@@ -136,43 +136,7 @@ void look_at_subnet_env(Cluster& cluster, const Node& node) {
   }
 }
 
-[[noreturn]] void refuse_node(const std::string& file, const std::string& expected) {
-  throw cni::Error(cni::Code::kInvalidConfig, cat("--node-json '", file, "': ", expected),
-                   "`kubectl get node NAME -o json` prints one");
-}
-
-std::vector<Cidr> pod_subnets_in(const cni::Reader& spec) {
-  std::vector<Cidr> out;
-  for (const cni::Reader& one : spec["podCIDRs"].elements()) {
-    out.push_back(one.as_cidr().network());
-  }
-  std::optional<Cidr> single;
-  spec.into("podCIDR", single);
-  if (out.empty() && single) out.push_back(single->network());
-  return out;
-}
-
 }  // namespace
-
-NodeObject read_node_object(const std::string& file) {
-  const auto text = file == "-" ? netlink::read_all(STDIN_FILENO, "stdin") : read_or_empty(file);
-  if (text.empty()) refuse_node(file, "the file cannot be read, or is empty");
-  const json doc = cni::parse_json(text, file == "-" ? "the Node object on stdin" : file);
-  if (text_at(doc, "kind") != "Node") refuse_node(file, "expected an object of kind Node");
-  const cni::Reader root(doc, cni::Code::kInvalidConfig, "--node-json");
-  NodeObject out;
-  root["metadata"].into("name", out.name);
-  out.pod_subnets = pod_subnets_in(root["spec"]);
-  for (const cni::Reader& one : root["status"]["addresses"].elements()) {
-    std::string type;
-    std::string address;
-    one.into("type", type);
-    one.into("address", address);
-    if (const auto ip = Ip::parse(address); ip && type == "InternalIP")
-      out.addresses.push_back(*ip);
-  }
-  return out;
-}
 
 void look_at_cluster(Cluster& cluster, const Node& node) {
   cluster.conf_files = conf_files_in(node.networks.dir);
