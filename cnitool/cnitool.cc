@@ -14,7 +14,6 @@
 #include "cnitool/command_line.h"
 #include "cnitool/commands.h"
 #include "cnitool/completion.h"
-#include "cnitool/manual_page.h"
 #include "cnitool/networks.h"
 #include "cnitool/repair.h"
 #include "cnitool/screen.h"
@@ -41,15 +40,14 @@ int signals_to_stop() {
   return ::signalfd(-1, &signals, SFD_CLOEXEC);
 }
 
-// Every user gets the same text, because its defaults are those of an empty environment.
-void print_manual(const tool::Output& output) {
+// For the manual page. Every build gets the same, because its defaults are those of an empty
+// environment, and its version has no commit.
+void print_command_table() {
   tool::CommandLine line({});
   CLI::App app(kPurpose, "cnitool");
   tool::define(app, line);
-  const auto release = cat("patchbay ", cni::build_version());  // another one for each commit: no
-  const std::string page = tool::manual_page(tool::program_of(app, release));
-  if (output.terminal) tool::exec_man(page);
-  output.out << page;
+  const auto release = cat("patchbay ", cni::build_version());
+  std::cout << tool::json_of(tool::program_of(app, release)).dump(1) << '\n';
 }
 
 void print_help(const std::string& subject, const cni::Env& env, const tool::Output& output) {
@@ -62,9 +60,7 @@ void print_help(const std::string& subject, const cni::Env& env, const tool::Out
 // False: the command is none of those that print what is known of the program itself.
 bool print_document(const tool::CommandLine& line, const cni::Env& env,
                     const tool::Output& output) {
-  if (line.command == "man") {
-    print_manual(output);
-  } else if (line.command == "completion") {
+  if (line.command == "completion") {
     output.out << tool::completion_script(line.subject);
   } else if (line.command == "help") {
     print_help(line.subject, env, output);
@@ -172,18 +168,29 @@ void report(const cni::Error& error, const std::string& hint, const tool::Output
   if (!hint.empty()) cni::note(cat("hint: ", hint));
 }
 
+// False: it is none of the calls of shells ("complete -- WORD...") and of the build.
+bool print_for_programs(const std::vector<std::string>& words, const CLI::App& app,
+                        const tool::Settings& settings) {
+  if (words.size() < 2 || words[0] != "complete") return false;
+  if (words[1] == "--table") {
+    print_command_table();
+  } else if (words[1] == "--") {
+    const auto program = tool::program_of(app, tool::version_text());
+    std::cout << str(tool::completions(program, {words.begin() + 2, words.end()}, settings));
+  } else {
+    return false;
+  }
+  return true;
+}
+
 int run(int argc, char** argv) {
   const tool::Screen screen(std::cout);
   const cni::Env env = cni::current_environment();
   tool::CommandLine line(env);
   CLI::App app(kPurpose, "cnitool");
   tool::define(app, line);
-  if (argc > 2 && argv[1] == std::string_view("complete") && argv[2] == std::string_view("--")) {
-    const auto program = tool::program_of(app, tool::version_text());
-    std::cout << str(tool::completions(program, {argv + 3, argv + argc}, line.settings));
-    return 0;
-  }
   const std::vector<std::string> words(argv + std::min(argc, 1), argv + argc);
+  if (print_for_programs(words, app, line.settings)) return 0;
   const bool terminal = ::isatty(STDOUT_FILENO) == 1;
   tool::Output output{.out = std::cout,
                       .json = std::find(words.begin(), words.end(), "--json") != words.end(),

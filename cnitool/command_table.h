@@ -1,5 +1,6 @@
 #pragma once
 
+#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <vector>
 
@@ -34,5 +35,8 @@ struct ProgramInfo {
     return find_by(commands, &CommandInfo::name, command);
   }
 };
+
+/// All of it, for scripts/dist/manual.py.
+nlohmann::ordered_json json_of(const ProgramInfo& program);
 
 }  // namespace tool

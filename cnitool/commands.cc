@@ -225,7 +225,6 @@ void add_preset(CLI::App& app, CommandLine& line) {
 }
 
 void add_documents(CLI::App& app, CommandLine& line) {
-  add_command(app, line, "man", "show the manual page");
   add_command(app, line, "completion", "print a shell's completion script")
       ->add_option("shell", line.subject, "bash, zsh or fish")
       ->required()

@@ -1,6 +1,7 @@
 # cmake --install: three components. `library` is libcni and the layer for links, addresses and routes, with the
 # headers that a program needs which is a runtime or a plugin, for find_package(patchbay) and pkg-config; `tool` is
-# cnitool with its manual page and completion, `plugins` the plugins and patchbay, which puts them into other folders.
+# cnitool with its completion, `plugins` the plugins and patchbay, which puts them into other folders; both have their
+# manual pages.
 include(CMakePackageConfigHelpers)
 
 set(public_headers
@@ -58,7 +59,6 @@ install(FILES ${CMAKE_CURRENT_BINARY_DIR}/libcni.pc
 
 install(TARGETS cnitool RUNTIME COMPONENT tool)
 set(documents $<TARGET_PROPERTY:cnitool,BINARY_DIR>)
-install(FILES ${documents}/cnitool.1 DESTINATION ${CMAKE_INSTALL_MANDIR}/man1 COMPONENT tool)
 install(FILES ${documents}/cnitool.bash RENAME cnitool
         DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions COMPONENT tool)
 install(FILES ${documents}/_cnitool
@@ -66,6 +66,7 @@ install(FILES ${documents}/_cnitool
 install(FILES ${documents}/cnitool.fish
         DESTINATION ${CMAKE_INSTALL_DATADIR}/fish/vendor_completions.d COMPONENT tool)
 
+include(manual)
 # Aside and renamed: CMake removes a file before it writes it, and no name may be missing while pods start.
 get_property(plugins GLOBAL PROPERTY CNI_PLUGINS)
 list(TRANSFORM plugins PREPEND single_ OUTPUT_VARIABLE programs)

@@ -5,7 +5,7 @@ import re
 import shutil
 
 from dist import manual
-from dist.common import ARCHITECTURE, OUT, PLUGINS, PROGRAMS, ROOT, STAGES, WORK, ask, compressed, copyrights, run, staged, version
+from dist.common import ARCHITECTURE, OUT, PROGRAMS, ROOT, STAGES, WORK, compressed, copyrights, run, staged, version
 
 EXAMPLES = ROOT / "conf-examples"
 # The beginning of each.
@@ -57,16 +57,6 @@ def make(package, stage, control, when, level=6, **more):
         env=os.environ | {"SOURCE_DATE_EPOCH": str(when)})
 
 
-def manuals(when):
-    """{path of a page: text}, for each package. cnitool's replaces what cmake --install has written."""
-    about = version(), when, "/usr/lib/cni"
-    tool = STAGES["patchbay"] / "usr/share/man/man1/cnitool.1"
-    pages = {"man1/cnitool.1": manual.tool_page(tool.read_text(), when), "man8/patchbay.8": manual.suite_page(ask, about)}
-    pages |= {f"man8/cni-{plugin}.8": manual.plugin_page(plugin, ask, about) for plugin in PLUGINS}
-    tool.unlink()
-    return pages
-
-
 def examples(package):
     """What it has in its folder of examples."""
     if package == "patchbay":
@@ -83,10 +73,9 @@ def needed_libc(program):
 def package(name, libraries, when):
     """libraries: what is linked into its programs."""
     share, agent = STAGES[name] / "usr/share", name == "patchbay-agent"
-    pages = {"man8/patchbay-agent.8": manual.agent_page(ask, (version(), when))} if agent else manuals(when)
-    for page, text in pages.items():
-        (share / "man" / page).parent.mkdir(parents=True, exist_ok=True)
-        (share / f"man/{page}.gz").write_bytes(compressed(text.encode()))
+    for page in [*share.glob("man/man*/*")]:
+        page.with_name(f"{page.name}.gz").write_bytes(compressed(manual.dated(page.read_text(), when).encode()))
+        page.unlink()
     doc = share / "doc" / name
     for example in examples(name):
         (doc / "examples" / example).parent.mkdir(parents=True, exist_ok=True)

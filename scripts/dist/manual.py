@@ -1,7 +1,15 @@
-"""Manual pages of the plugins and of patchbay, from what they print of themselves."""
+"""Manual pages, from what the executables print of themselves. The build calls it.
+
+    manual.py EXECUTABLE OUT VERSION PLUGINS [RUNNER...]    EXECUTABLE: cnitool, patchbay or patchbay-agent. PLUGINS: where the
+                                                            plugins are installed. RUNNER: what executes it, if this machine cannot
+"""
 
 import datetime
+import json
+import pathlib
 import re
+import subprocess
+import sys
 
 CONFIG = ("/etc/cni/net.d", "the networks, for all runtimes: *.conflist")
 RESULTS = ("/var/lib/cni/results", "the results cache of the runtime, which GC and host-local read")
@@ -72,9 +80,14 @@ def table_of(keys):
     return out
 
 
-def title(name, version, when):
+def title(name, version, section=8):
+    return f'.TH {roff(name.upper())} {section} "" "patchbay {version}" "CNI plugins"\n'
+
+
+def dated(page, when):
+    """The page of a package has the day of its sources."""
     day = datetime.datetime.fromtimestamp(when, datetime.timezone.utc).strftime("%Y-%m-%d")
-    return f'.TH {roff(name.upper())} 8 {day} "patchbay {version}" "CNI plugins"\n'
+    return re.sub(r'\A(\.TH \S+ \d) ""', rf"\1 {day}", page)
 
 
 def also(names):
@@ -88,8 +101,8 @@ def section_after(heading, text):
 
 
 def plugin_page(plugin, ask, about):
-    """ask(plugin, option): what it prints. about: (version of patchbay, time of the sources, folder of the plugins)."""
-    version, when, folder = about
+    """ask(plugin, option): what it prints. about: (version of patchbay, folder of the plugins)."""
+    version, folder = about
     text = ask(plugin, "--help")
     purpose, called = (" ".join(part.split()) for part in text.split("\n\n")[1:3])
     called = re.sub(r"\.? (Verbs|Capabilities):", r".\n.PP\n\1:", called) + "."
@@ -97,7 +110,7 @@ def plugin_page(plugin, ask, about):
     keys = table_of(ask(plugin, "--keys"))
     commands = [line.split(None, 1) for line in section_after("Subcommands", text).splitlines()]
     options = [line.split(None, 1) for line in section_after("Options", text).splitlines()]
-    page = title(f"cni-{plugin}", version, when)
+    page = title(f"cni-{plugin}", version)
     page += f".SH NAME\n{roff(f'cni-{plugin}')} \\- {roff(purpose.removeprefix('is an ').rstrip('.'))}\n.SH SYNOPSIS\n"
     page += rf"\fBCNI_COMMAND\fR=\fIVERB\fR {roff(folder)}/\fB{roff(plugin)}\fR < \fICONFIG\fR" + "\n"
     for words in [*options, *commands]:
@@ -120,11 +133,11 @@ def endings(environment, status, files, others):
 
 def suite_page(ask, about):
     """patchbay(8): the commands that put it into a folder."""
-    version, when, folder = about
+    version, folder = about
     installer = ask("patchbay", "install", "--help")
     calls, options, status = installer.strip().split("\n\n")
     plugins = ask("patchbay", "--list").split()
-    page = title("patchbay", version, when)
+    page = title("patchbay", version)
     page += ".SH NAME\npatchbay \\- all CNI plugins in one executable, and what installs them\n.SH SYNOPSIS\n"
     pairs = [re.split(r"  +", line, maxsplit=1) for line in calls.splitlines()]
     page += "\n.br\n".join(rf"\fB{roff(call.split(' DIR')[0])}\fR" + roff(" DIR [OPTION...]") for call, _ in pairs) + "\n"
@@ -151,13 +164,12 @@ def described(lines):
     return out
 
 
-def agent_page(ask, about):
+def agent_page(ask, version):
     """patchbay-agent(8)."""
-    version, when = about
     text = ask("patchbay-agent", "--help")
     options, commands = (described(section_after(heading, text).splitlines()) for heading in ("Options", "Subcommands"))
     purpose = text.partition("\n")[0]
-    page = title("patchbay-agent", version, when)
+    page = title("patchbay-agent", version)
     page += f".SH NAME\npatchbay\\-agent \\- {roff(purpose.rstrip('.')[:1].lower() + purpose.rstrip('.')[1:])}\n.SH SYNOPSIS\n"
     page += rf"\fB{roff('patchbay-agent')}\fR" + roff(" [OPTION...]") + "\n"
     page += "".join(f".br\n\\fB{roff(f'patchbay-agent {name}')}\\fR" + roff(" [OPTION...]") + "\n" for name, _ in commands)
@@ -174,7 +186,72 @@ def agent_page(ask, about):
     return page + endings([], status, files, [("cni-devices", 8), ("cnitool", 1)])
 
 
-def tool_page(page, when):
-    """cnitool's own page, which has no date."""
-    day = datetime.datetime.fromtimestamp(when, datetime.timezone.utc).strftime("%Y-%m-%d")
-    return page.replace('.TH CNITOOL 1 ""', f".TH CNITOOL 1 {day}", 1)
+def argument(one):
+    """How an option or a positional argument of cnitool is written."""
+    if not one["names"][0].startswith("-"):
+        return rf"\fI{roff(one['names'][0].upper())}\fR"
+    names = ", ".join(rf"\fB{roff(name)}\fR" for name in one["names"])
+    return names + (rf" \fI{roff(one['value'])}\fR" if one["value"] else "")
+
+
+def arguments(every):
+    out = ""
+    for one in every:
+        out += f".TP\n{argument(one)}\n{roff(sentence(one['what']))}\n"
+        out += rf"The default is \fB{roff(one['default'])}\fR." + "\n" if one["default"] else ""
+    return out
+
+
+def command(program, one):
+    """The section of a command of cnitool."""
+    options = [each for each in one["options"] if each["names"][0] != "--help"]
+    usage = [rf"\fB{program}\fR \fB{roff(one['name'])}\fR"]
+    for each in one["positionals"]:
+        name = argument(each) + ("..." if each["many"] else "")
+        usage.append(name if each["required"] else f"[{name}]")
+    usage += [f"[{argument(each)}]" for each in options]
+    text = f".SS {roff(one['name'])}\n{' '.join(usage)}\n.PP\n{roff(sentence(one['what']))}\n"
+    return text + arguments(one["positionals"]) + arguments(options)
+
+
+def tool_page(ask, about):
+    """cnitool(1), of the table of its commands."""
+    version, folder = about
+    table = json.loads(ask("cnitool", "complete", "--table"))
+    environment, _, footer = table["footer"].partition("\n\n")
+    name = table["name"]
+    page = title(name, version, section=1)
+    page += f".SH NAME\n{name} \\- {roff(table['what'].rstrip('.'))}\n.SH SYNOPSIS\n"
+    page += rf"\fB{name}\fR [\fIOPTIONS\fR] \fICOMMAND\fR [\fIARGUMENTS\fR]" + f"\n.SH DESCRIPTION\n{roff(footer)}\n"
+    page += ".SH COMMANDS\n" + "".join(command(name, one) for one in table["commands"])
+    page += ".SH OPTIONS\nOptions can precede or follow the command.\n" + arguments(table["options"])
+    page += f".SH ENVIRONMENT\n.nf\n{roff(environment.partition(chr(10))[2])}\n.fi\n"
+    status = [("0", "Success."), ("1", "A failure: of a plugin, or with `validate` an error in a network."),
+              ("2", "The command line is wrong.")]
+    files = [(CONFIG[0], "the networks: *.conflist are lists of plugins, *.conf and *.json are one"),
+             (folder, "the plugins"), ("/var/lib/cni/results", "the results cache: parameters and result of every add")]
+    return page + endings([], status, files, [("ip-netns", 8), ("patchbay", 8)])
+
+
+def main(executable, out, version, folder, *runner):
+    executable, out = pathlib.Path(executable), pathlib.Path(out)
+
+    def ask(program, *options):
+        words = [executable] if executable.name == program else [executable, program]  # a plugin: "patchbay bridge --keys"
+        return subprocess.run([*runner, *words, *options], check=True, stdout=subprocess.PIPE, text=True).stdout
+
+    about = version, folder
+    if executable.name == "cnitool":
+        pages = {"cnitool.1": tool_page(ask, about)}
+    elif executable.name == "patchbay-agent":
+        pages = {"patchbay-agent.8": agent_page(ask, version)}
+    else:
+        pages = {f"cni-{plugin}.8": plugin_page(plugin, ask, about) for plugin in ask("patchbay", "--list").split()}
+        pages["patchbay.8"] = suite_page(ask, about)
+    out.mkdir(parents=True, exist_ok=True)
+    for name, text in pages.items():
+        (out / name).write_text(text)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

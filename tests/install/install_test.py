@@ -148,7 +148,10 @@ class Installed(unittest.TestCase):
         with open(os.path.join(BUILD, "CMakeCache.txt"), encoding="utf-8") as file:
             cache = dict(line.rstrip("\n").split("=", 1) for line in file if re.match(r"\w+:\w+=", line))
         configured = os.path.join(cache["CMAKE_INSTALL_PREFIX:PATH"], cache["CNI_PLUGIN_DIR:STRING"])
-        self.assertIn(configured, run(f"{prefix}/bin/cnitool", "man").replace("\\", ""))
+        with open(f"{prefix}/share/man/man1/cnitool.1", encoding="utf-8") as page:
+            self.assertIn(configured, page.read().replace("\\", ""))
+        pages = {"patchbay.8", *(f"cni-{plugin}.8" for plugin in run(os.path.join(os.path.dirname(program), "patchbay"), "--list").split())}
+        self.assertEqual(set(os.listdir(f"{prefix}/share/man/man8")), pages)
 
 
 if __name__ == "__main__":

@@ -2,16 +2,12 @@
 """cnitool's help lists everything, and a wrong command line is reported with what is near."""
 
 import os
-import re
-import shutil
-import subprocess
 import sys
 import unittest
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 from support import suite  # noqa: E402
-from support.cnitool import cnitool, environment  # noqa: E402
-from support.plugin import OURS  # noqa: E402
+from support.cnitool import cnitool  # noqa: E402
 
 # The command line, and what is reported.
 WRONG = [
@@ -43,7 +39,7 @@ class Help(unittest.TestCase):
 
     def test_it_lists_all_commands(self):
         text = self.printed("--help")
-        for command in ("add", "validate", "man", "completion", "version", "help"):
+        for command in ("add", "validate", "completion", "version", "help"):
             self.assertIn(f"\n  {command} ", text)
         self.assertEqual(self.printed("help"), text)
         self.assertEqual(self.printed("version"), self.printed("--version"))
@@ -58,20 +54,6 @@ class Help(unittest.TestCase):
             text = self.printed(command, "--help")
             self.assertIn("--json ", text)
             self.assertNotIn("--ifname", text, "of no meaning to " + command)
-
-    def test_the_manual_page_opens_in_a_pager_on_a_terminal(self):
-        if not shutil.which("man"):
-            self.skipTest("needs the program man")
-        parent, child = os.openpty()
-        # Few lines: nobody reads the terminal before the pager has ended.
-        pager = environment(PAGER="sed -n 1,9s/^/paged:/p", MANPAGER=None, TERM="dumb")
-        got = subprocess.run([os.path.join(OURS, "cnitool"), "man"], env=pager, stdout=child,
-                             stdin=subprocess.DEVNULL, check=True, timeout=60)
-        os.close(child)
-        self.assertEqual(got.returncode, 0)
-        plain = re.sub(rb"\x1b\[\d+m", b"", os.read(parent, 4096))  # man-db 2.13 emphasizes the heading
-        self.assertIn(b"paged:CNITOOL(1)", plain)
-        os.close(parent)
 
 
 class WrongCommandLine(unittest.TestCase):
