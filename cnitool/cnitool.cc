@@ -117,13 +117,21 @@ bool print_state(tool::CommandLine& line, const tool::Output& output) {
 
 int execute(tool::CommandLine& line, const cni::Env& env, const tool::Output& output) {
   if (print_document(line, env, output)) return 0;
-  if (line.command == "validate") {
-    if (line.validation.files.empty()) line.validation.files = {line.settings.conf_dir};
-    return tool::validate(line.validation, line.settings, env, output) ? 0 : 1;
-  }
   if (line.command == "preset") {
     tool::preset(line.preset, output);
     return 0;
+  }
+  if (line.command == "runtimes") {
+    tool::list_runtimes(line.runtimes, output);
+    return 0;
+  }
+  const std::string unread = tool::use_runtime(line.settings);
+  if (!unread.empty() && !line.scope.kubernetes) {  // where it is a finding
+    cni::note(cat(unread, ": going on with the defaults"));
+  }
+  if (line.command == "validate") {
+    if (line.validation.files.empty()) line.validation.files = {line.settings.conf_dir};
+    return tool::validate(line.validation, line.settings, env, output) ? 0 : 1;
   }
   const tool::Operation& operation = line.operation;
   const bool migrates = line.command == "migrate";

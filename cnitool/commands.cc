@@ -39,9 +39,11 @@ void add_options(CLI::App& app, CommandLine& line) {
   app.add_option("--args", settings.args, "CNI_ARGS: KEY=VALUE;KEY=VALUE");
   app.add_option("--cap-args", settings.capabilities, "capability arguments, a JSON object");
   app.option_defaults()->group(kCommonOptions);
-  app.add_option("--conf-dir", settings.conf_dir, "directory of networks")->capture_default_str();
-  app.add_option("--path", settings.path, "directories of plugins, separated by ':'")
-      ->capture_default_str();
+  app.add_option("--conf-dir", settings.conf_dir,
+                 "directory of networks; without it that of the node's runtime");
+  app.add_option(
+      "--path", settings.path,
+      "directories of plugins, separated by ':'; without it those of the node's runtime");
   app.add_option("--cache-dir", settings.cache_dir, "directory of the results cache")
       ->capture_default_str();
   app.add_option("--timeout", settings.limit,
@@ -148,6 +150,17 @@ void add_doctor(CLI::App& app, CommandLine& line) {
   add_selection(doctor, line);
 }
 
+void add_runtimes(CLI::App& app, CommandLine& line) {
+  CLI::App& runtimes = *add_command(app, line, "runtimes",
+                                    "list the container runtimes, and where they look for plugins");
+  runtimes.add_option("name", line.runtimes.name, "k3s, rke2, containerd, crio or podman")
+      ->check(CLI::IsMember(
+          std::vector<std::string>(std::begin(kRuntimeNames), std::end(kRuntimeNames)),
+          CLI::ignore_case));
+  runtimes.add_flag("--plugin-dir", line.runtimes.plugin_dir,
+                    "print the folder for `patchbay install` alone");
+}
+
 void add_views(CLI::App& app, CommandLine& line) {
   CLI::App& list = *add_command(app, line, "list", "list all attachments in the cache");
   list.add_option("network", line.operation.network, "only this network");
@@ -158,6 +171,7 @@ void add_views(CLI::App& app, CommandLine& line) {
       });
   list.add_option("--host-port", line.listed.host_port, "only those with this port of the node")
       ->check(CLI::Range(1, 65535));
+  add_runtimes(app, line);
   add_command(app, line, "networks", "list all networks, with plugins, subnets and use");
 
   add_doctor(app, line);

@@ -7,6 +7,7 @@
 #include "cnitool/attachments.h"
 #include "cnitool/doctor/diagnose.h"
 #include "cnitool/graph.h"
+#include "cnitool/list_runtimes.h"
 #include "cnitool/operate.h"
 #include "cnitool/preset.h"
 #include "cnitool/settings.h"
@@ -35,6 +36,7 @@ struct CommandLine {
   bool no_undo = false;
   Validation validation;
   PresetOptions preset;
+  RuntimesAsked runtimes;
   std::string subject;  ///< of completion and help
   bool dry_run = false;
   bool back = false;

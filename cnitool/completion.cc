@@ -160,6 +160,7 @@ Completions completions(const ProgramInfo& program, const std::vector<std::strin
                         Settings settings) {
   Completions out;
   const Line line = line_of(program, words, settings);
+  use_runtime(settings);
   std::string word = words.empty() || words.back() == "=" ? "" : words.back();
   const auto equals = word.starts_with("--") ? word.find('=') : std::string::npos;
   const Argument* of = line.pending;

@@ -2,14 +2,11 @@
 
 #include <algorithm>
 #include <fstream>
-#include <nlohmann/json.hpp>
 #include <set>
 
-#include "cnitool/json_at.h"
 #include "cnitool/output.h"
-#include "cnitool/toml.h"
+#include "cnitool/runtimes.h"
 #include "libcni/common/version.h"
-#include "netlink/types/fd.h"
 
 namespace tool {
 
@@ -30,17 +27,6 @@ std::string newest_of(const std::string& executable) {
   return mentions(executable, kTypes100) ? "1.0.0" : "0.4.0";
 }
 
-// Docker's has no pods: its own, or one whose config disables the interface for kubelets.
-bool is_for_docker(const Process& process) {
-  const std::string file = containerd_config(process);
-  if (file.find("/docker/") != file.npos) return true;
-  try {
-    return disables_cri(parse_toml(netlink::read_regular_file(file).value_or("")));
-  } catch (const std::exception&) {  // it runs, whatever is in the file now
-    return false;
-  }
-}
-
 std::optional<cni::Version> known(const std::string& version) { return cni::version_from(version); }
 
 }  // namespace
@@ -59,20 +45,6 @@ bool mentions(const std::string& file, std::string_view text) {
   return false;
 }
 
-std::string containerd_config(const Process& process) {
-  std::string file = process.option("config");
-  if (file.empty()) file = process.option("c");
-  return file.empty() ? "/etc/containerd/config.toml" : file;
-}
-
-bool disables_cri(const nlohmann::json& config) {
-  const auto disabled = strings_at(config, "disabled_plugins");
-  return std::ranges::any_of(disabled, [](const std::string& one) {
-    return one == "cri" || one.starts_with("io.containerd.grpc.v1.cri") ||
-           one.starts_with("io.containerd.cri.");
-  });
-}
-
 std::vector<NodeRuntime> node_runtimes() {
   std::vector<NodeRuntime> out;
   std::set<std::string> seen;
@@ -82,7 +54,9 @@ std::vector<NodeRuntime> node_runtimes() {
   };
   for (const Process& process : processes(is_runtime)) {
     const std::string& file = process.executable;
-    if (!process.is_of_node || is_for_docker(process) || !seen.insert(file).second) continue;
+    if (!process.is_of_node) continue;
+    if (name_of(file) == "containerd" && is_for_docker(process)) continue;
+    if (!seen.insert(file).second) continue;
     const std::string newest = newest_of(process.path + "/exe");
     if (!newest.empty()) out.push_back({name_of(file), printable(file), newest});
   }

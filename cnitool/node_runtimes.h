@@ -1,6 +1,5 @@
 #pragma once
 
-#include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -36,11 +35,6 @@ struct VersionAdvice {
 /// newest of cniVersion and cniVersions. Nothing: all is well, or no runtime runs.
 std::optional<VersionAdvice> version_advice(const std::string& single, const std::string& best,
                                             const std::vector<NodeRuntime>& runtimes);
-
-/// The config of a containerd that runs: containerd(8).
-std::string containerd_config(const Process& process);
-/// Whether a config of containerd disables the interface for kubelets, as Docker's does.
-bool disables_cri(const nlohmann::json& config);
 
 /// Whether a text is in a file; reads no more of it than it has to. False if it is unreadable.
 bool mentions(const std::string& file, std::string_view text);

@@ -6,6 +6,7 @@
 #include <set>
 
 #include "cnitool/output.h"
+#include "cnitool/runtimes.h"
 #include "cnitool/validate/validate.h"
 #include "libcni/common/hash.h"
 #include "libcni/common/undo.h"
@@ -68,13 +69,27 @@ nlohmann::json capabilities_from(const std::string& text) {
 
 Settings Settings::from(const cni::Env& env) {
   Settings out;
-  out.conf_dir = variable(env, "NETCONFPATH", "/etc/cni/net.d");
-  out.path = variable(env, "CNI_PATH", PATCHBAY_PLUGIN_PATH);
+  out.conf_dir = variable(env, "NETCONFPATH", "");
+  out.path = variable(env, "CNI_PATH", "");
   out.ifname = variable(env, "CNI_IFNAME", "eth0");
   out.args = variable(env, "CNI_ARGS", "");
   out.capabilities = variable(env, "CAP_ARGS", "");
   return out;
 }
+
+std::string use_runtime(Settings& settings) {
+  if (!settings.conf_dir.empty() && !settings.path.empty()) return {};
+  const auto runtimes = runtimes_of_node();
+  const auto one = std::ranges::find(runtimes, false, &RuntimeConfig::lacks_cri);
+  const bool is_known = one != runtimes.end();
+  if (settings.conf_dir.empty()) settings.conf_dir = is_known ? one->conf_dir : "/etc/cni/net.d";
+  if (settings.path.empty()) {
+    settings.path = is_known ? joined(one->bin_dirs, ":") : PATCHBAY_PLUGIN_PATH;
+  }
+  return is_known ? one->failure : "";
+}
+
+std::string default_plugin_dir() { return cni::split_path(PATCHBAY_PLUGIN_PATH).front(); }
 
 cni::AttachmentKey key_of(const Settings& settings, const std::string& network,
                           const std::string& netns) {

@@ -15,8 +15,8 @@ namespace tool {
 /// The settings of a call beside its command, as text: options, or the environment where there is
 /// no option. The variables are those of the reference's cnitool.
 struct Settings {
-  std::string conf_dir;      ///< NETCONFPATH
-  std::string path;          ///< CNI_PATH
+  std::string conf_dir;      ///< NETCONFPATH; empty: that of the runtime
+  std::string path;          ///< CNI_PATH; empty: that of the runtime
   std::string ifname;        ///< CNI_IFNAME
   std::string args;          ///< CNI_ARGS
   std::string capabilities;  ///< CAP_ARGS
@@ -25,10 +25,17 @@ struct Settings {
   unsigned limit = 220;      ///< seconds for one plugin; 0 is none
   bool undo = true;          ///< a failed add
 
-  /// The defaults: the environment, else what the reference takes (and for plugins
-  /// /opt/cni/bin, then where `cmake --install` puts those of this build).
+  /// The defaults: the environment, else what the reference takes.
   static Settings from(const cni::Env& env);
 };
+
+/// Fills in what is empty, of conf_dir and path: where the first runtime of the node looks. Without
+/// one these are /etc/cni/net.d, and /opt/cni/bin, then where `cmake --install` puts the plugins of
+/// this build. Why the runtime's config cannot be read; empty: it can, or is not needed.
+std::string use_runtime(Settings& settings);
+
+/// The first folder of plugins on a node without a runtime.
+std::string default_plugin_dir();
 
 /// A choice of attachments; an empty field: all.
 struct Selection {

@@ -9,7 +9,6 @@
 
 #include "installer/folder.h"
 #include "installer/options.h"
-#include "installer/runtimes.h"
 #include "libcni/common/error.h"
 #include "libcni/common/undo.h"
 #include "libcni/config/nearest.h"
@@ -29,9 +28,6 @@ constexpr const char* kHelp =
     "plugin\n"
     "patchbay uninstall DIR [OPTION...]  restores the files that the names had before\n"
     "patchbay verify DIR [OPTION...]     compares: exit status 1 if a name is another program\n\n"
-    "  --runtime NAME    in place of DIR: the folder in which k3s, rke2, containerd, crio or "
-    "podman "
-    "looks, or auto\n"
     "  --only NAME,...   these names alone\n"
     "  --skip NAME,...   all but these\n"
     "  --conf FILE       a *.conflist, installed after the plugins and removed before them\n"
@@ -44,10 +40,9 @@ struct UsageError {
   std::string what;
 };
 
-enum : int { kOnly = 256, kSkip, kRuntime, kConf, kConfDir, kDowngrade, kWatch, kHelpOption };
+enum : int { kOnly = 256, kSkip, kConf, kConfDir, kDowngrade, kWatch, kHelpOption };
 const option kOptions[] = {{"only", required_argument, nullptr, kOnly},
                            {"skip", required_argument, nullptr, kSkip},
-                           {"runtime", required_argument, nullptr, kRuntime},
                            {"conf", required_argument, nullptr, kConf},
                            {"conf-dir", required_argument, nullptr, kConfDir},
                            {"downgrade", no_argument, nullptr, kDowngrade},
@@ -82,38 +77,8 @@ bool has(const std::vector<std::string>& list, const std::string& name) {
   return std::find(list.begin(), list.end(), name) != list.end();
 }
 
-// The folder of the runtime, which is said; auto: of the first that is installed. What was
-// installed is removed where it is, whatever others have put into another folder since.
-std::string folder_for(const std::string& name, bool is_removal) {
-  const auto& known = runtime_names();
-  if (name != "auto" && !has(known, name)) {
-    const std::string near = cni::nearest(name, known);
-    throw UsageError{cat("'", name, "' is no runtime that is known",
-                         near.empty() ? "" : cat(" (did you mean ", near, "?)"))};
-  }
-  const auto runtimes = runtimes_here();
-  const auto is_asked = [&](const Runtime& one) { return name == "auto" || name == one.name; };
-  std::string out;
-  for (const Runtime& one : runtimes) {
-    if (!is_removal || !out.empty() || !is_asked(one)) continue;
-    out = folder_with(one, Folder::kOwn).value_or("");
-  }
-  for (const Runtime& one : runtimes) {
-    const std::string folder = folder_of(one);
-    if (out.empty() && is_asked(one)) out = folder;
-    cni::note(cat("patchbay: ", one.name, " looks for plugins in ", folder, " (", one.source, ")",
-                  out.empty() || out == folder
-                      ? ""
-                      : cat(", not in ", out, ": it goes on with those there")));
-  }
-  if (out.empty())
-    throw UsageError{cat("no runtime is installed here that --runtime ", name, " names")};
-  return out;
-}
-
 // False: help was asked for.
-bool read_option(int code, std::string_view verb, Options& into,
-                 const std::vector<std::string>& all) {
+bool read_option(int code, Options& into, const std::vector<std::string>& all) {
   const std::string value = optarg == nullptr ? "" : optarg;
   switch (code) {
     case kOnly: {
@@ -126,9 +91,6 @@ bool read_option(int code, std::string_view verb, Options& into,
       std::erase_if(into.names, [&](const auto& name) { return has(skip, name); });
       return true;
     }
-    case kRuntime:
-      into.dir = folder_for(value, verb == "uninstall");
-      return true;
     case kConf:
       into.conf = value;
       return true;
@@ -152,12 +114,13 @@ std::optional<Options> options_of(Plugins plugins, int argc, char** argv) {
   Options out;
   out.names = all;
   for (int code = 0; (code = ::getopt_long(argc, argv, "", kOptions, nullptr)) != -1;) {
-    if (!read_option(code, argv[0], out, all)) return std::nullopt;
+    if (!read_option(code, out, all)) return std::nullopt;
   }
-  if (argc - optind != (out.dir.empty() ? 1 : 0)) {
-    throw UsageError{"one folder is expected, as /opt/cni/bin, or --runtime"};
+  if (argc - optind != 1 || *argv[optind] == '\0') {
+    throw UsageError{
+        "one folder is expected: `cnitool runtimes` prints where the runtimes of a node look"};
   }
-  if (out.dir.empty()) out.dir = argv[optind];
+  out.dir = argv[optind];
   if (out.names.empty()) throw UsageError{"no name is left to install"};
   return out;
 }

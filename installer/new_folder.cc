@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <filesystem>
 
-#include "installer/runtimes.h"
 #include "libcni/common/dir.h"
 #include "libcni/config/nearest.h"
 #include "netlink/types/error.h"
@@ -32,10 +31,6 @@ std::string similar_to(const fs::path& dir) {
   return (parent / near / dir.lexically_relative(part)).lexically_normal().string();
 }
 
-bool looks_in(const Runtime& runtime, const std::string& dir) {
-  return std::ranges::count(runtime.folders, dir) != 0;
-}
-
 }  // namespace
 
 std::optional<std::string> text_of_new(const std::string& dir) {
@@ -44,15 +39,9 @@ std::optional<std::string> text_of_new(const std::string& dir) {
   if (!whole.has_filename()) whole = whole.parent_path();  // "/opt/cni/bin/"
   std::string near = similar_to(whole);
   if (near.ends_with('/')) near.pop_back();
-  std::string out = cat("made      ", dir, ", a new folder");
-  if (!near.empty()) out += cat(" (did you mean ", near, "?)");
-  const auto runtimes = runtimes_here();
-  const bool is_known =
-      std::ranges::any_of(runtimes, [&](const auto& one) { return looks_in(one, whole.string()); });
-  for (const Runtime& one : runtimes) {
-    if (!is_known) out += cat("; ", one.name, " looks for plugins in ", folder_of(one));
-  }
-  return out;
+  const std::string meant = near.empty() ? "" : cat(" (did you mean ", near, "?)");
+  return cat("made      ", dir, ", a new folder", meant,
+             "; `cnitool runtimes` prints where the runtimes of a node look");
 }
 
 }  // namespace installer

@@ -181,21 +181,18 @@ bool diagnose(const Settings& settings, const Question& question, const cni::Env
               const Output& output) {
   const Scope& scope = question.scope;
   std::shared_ptr<kubernetes::Cluster> cluster;
-  Settings used = settings;
   if (scope.kubernetes) {
     cluster = std::make_shared<kubernetes::Cluster>();
     if (!scope.node_json.empty()) {
       cluster->object = node_object(input_from(scope.node_json), source_of(scope.node_json));
     }
-    cluster->processes = kubernetes::look_at_processes();
-    cluster->runtime = kubernetes::look_at_runtime(cluster->processes);
-    used = kubernetes::in_use(settings, cluster->runtime);
+    kubernetes::look_at_runtime(*cluster);
   }
   std::vector<Peer> peers;
   if (!scope.nodes.empty()) peers = look_at_peers(scope.nodes);
   Steps steps;
   const Waiting waiting("doctor", &steps);
-  Node node = look_at_node(used, question.which, env, steps);
+  Node node = look_at_node(settings, question.which, env, steps);
   if (cluster != nullptr) kubernetes::look_at_cluster(*cluster, node);
   node.cluster = cluster;
   node.peers = std::move(peers);

@@ -57,7 +57,7 @@ std::string settings(const Node& node) {
 }
 
 std::string runtime(const Node& node) {
-  const kubernetes::RuntimeConfig& one = node.cluster->runtime;
+  const RuntimeConfig& one = node.cluster->runtime;
   if (one.name.empty()) return "not found";
   return cat(one.name, one.started == 0 ? ", not running" : "",
              one.file.empty() ? "" : cat(", ", one.file));

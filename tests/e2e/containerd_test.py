@@ -151,10 +151,11 @@ class Installed(PodsTest):
 
     def test_plugins_and_network_of_patchbay_install_serve_pods_until_uninstall(self):
         if os.path.exists("/etc/containerd/config.toml"):
-            mount("/run/c8d/config.toml", "/etc/containerd/config.toml", flags=MS_BIND)  # `containerd config dump` reads it
+            mount("/run/c8d/config.toml", "/etc/containerd/config.toml", flags=MS_BIND)  # cnitool reads it
         for name in PLUGINS:
             os.remove(f"/opt/cni/bin/{name}")
-        arguments = ("--runtime", "containerd", "--conf", f"{ROOT}/conf-examples/10-kubernetes.conflist")
+        folder = run(f"{OURS}/cnitool", "runtimes", "containerd", "--plugin-dir").strip()
+        arguments = (folder, "--conf", f"{ROOT}/conf-examples/10-kubernetes.conflist")
         self.assertFalse(self.cri.is_ready())
         run(f"{OURS}/patchbay", "install", *arguments)
         self.assertTrue(wait_for(self.cri.is_ready, 20, 0.1), "containerd takes the network")

@@ -133,7 +133,7 @@ class Podman(suite.NodeTest):
                 mount("tmpfs", each, "tmpfs")
         with open(f"{self.work}/containers.conf", "w", encoding="ascii") as file:
             file.write(CONTAINERS_CONF.format(plugins=folder).replace('"patchbay"', '"podman"'))
-        run(f"{OURS}/patchbay", "install", "--runtime", "podman")
+        run(f"{OURS}/patchbay", "install", run(f"{OURS}/cnitool", "runtimes", "podman", "--plugin-dir").strip())
         self.assertIn("bridge", os.listdir(folder))
         shutil.copy(f"{ROOT}/conf-examples/87-podman.conflist", "/etc/cni/net.d/87-podman-bridge.conflist")
         self.podman("load", "--signature-policy", f"{self.work}/policy.json", "-i", f"{self.work}/image.tar")

@@ -327,7 +327,7 @@ def by_tarball():
     there = owner()
     os.mkdir("/run/tarball")
     run("tar", "-xzf", made("patchbay-linux-{}-*.tgz"), "-C", "/run/tarball")
-    print(run("/run/tarball/patchbay", "install", "--runtime", "auto").splitlines()[-1])
+    print(run("/run/tarball/patchbay", "install", FOLDER).splitlines()[-1])
     run("/run/tarball/patchbay", "verify", FOLDER)
     for engine, port, name in engines():
         with engine:

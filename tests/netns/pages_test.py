@@ -10,6 +10,7 @@ import sys
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 from e2e.walk import PAGES as WALKED  # noqa: E402
 from support import agent, cluster, dhcp, firewalld, k3s, kubelet, suite  # noqa: E402
+from support.cnitool import CONTAINERD, default_containerd  # noqa: E402
 from support.configs import lack, provide  # noqa: E402
 from support.pages import ROOTS_PATH, blocks, text_of, typed, walk  # noqa: E402
 from support.plugin import OURS, REFERENCE, ROOT, has_reference, have  # noqa: E402
@@ -57,21 +58,28 @@ def tun():
     return everybody_may_open_tun()
 
 
-def write_program(path, text):
-    with open(path, "w", encoding="ascii") as file:
-        file.write(f"#!/bin/sh\n{text}\n")
-    os.chmod(path, 0o755)
+def own_etc():
+    """What is written into /etc stays on this node."""
+    World.private("/mnt")
+    for path in ("/mnt/upper", "/mnt/work"):
+        os.mkdir(path)
+    mount("overlay", "/etc", "overlay", options="lowerdir=/etc,upperdir=/mnt/upper,workdir=/mnt/work")
+    default_containerd()
 
 
 def runtimes():
-    """containerd and podman of the machine, a crio that prints its config, and the folders of a node with k3s."""
+    """containerd and podman of the machine, containerd with Debian's folder, and a config of CRI-O."""
     if missing := have("containerd", "podman"):
         return f"needs {missing}"
-    if os.path.isdir("/usr/lib/cni"):
-        mount("tmpfs", "/usr/lib/cni", "tmpfs")
+    World.private("/usr/lib/cni")
+    own_etc()
+    os.makedirs("/etc/containerd", exist_ok=True)
+    os.makedirs("/etc/crio")
     os.mkdir("/run/crio")
-    write_program("/run/tools/crio", r"""printf 'plugin_dirs = [\n\t"/run/crio/bin/",\n]\n'""")
-    k3s.start("v1.9.1-k3s1")
+    for path, text in ((CONTAINERD, '[plugins."io.containerd.grpc.v1.cri".cni]\nbin_dir = "/usr/lib/cni"\n'),
+                       ("/etc/crio/crio.conf", '[crio.network]\nplugin_dirs = [\n\t"/run/crio/bin/",\n]\n')):
+        with open(path, "w", encoding="ascii") as file:
+            file.write(text)
     return None
 
 
@@ -97,11 +105,8 @@ def node_with_nic():
     if reason := agent.why_impossible() or kubelet.why_impossible():
         return reason
     run("ip", "-batch", "-", stdin="link add ens5f1 type veth peer name segment\nlink set segment up\n")
-    for path in ("/usr/local", "/mnt"):
-        World.private(path)
-    for path in ("/mnt/upper", "/mnt/work"):
-        os.mkdir(path)
-    mount("overlay", "/etc", "overlay", options="lowerdir=/etc,upperdir=/mnt/upper,workdir=/mnt/work")
+    World.private("/usr/local")
+    own_etc()
     os.makedirs("/etc/cni/net.d", exist_ok=True)
     return cluster.Cluster("pods-devices")
 
@@ -171,6 +176,7 @@ def install_as_readme():
     World.private("/opt/cni/bin")
     run(f"{OURS}/patchbay", "install", "/opt/cni/bin")
     os.makedirs("/etc/cni/net.d", exist_ok=True)
+    default_containerd()
     os.mkdir("/run/tools")
     os.symlink(f"{OURS}/cnitool", "/run/tools/cnitool")
 

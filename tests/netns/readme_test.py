@@ -12,6 +12,7 @@ import unittest
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 from support import daemons, dhcp, suite  # noqa: E402
+from support.cnitool import default_containerd  # noqa: E402
 from support.configs import lack, provide  # noqa: E402
 from support.pages import ROOTS_PATH, blocks  # noqa: E402
 from support.plugin import OURS, PLUGINS, ROOT  # noqa: E402
@@ -42,6 +43,7 @@ class Readme(suite.NodeTest):
         World.private("/opt/cni/bin")
         mount(OURS, "/opt/cni/bin", flags=MS_BIND)
         os.makedirs("/etc/cni/net.d", exist_ok=True)
+        default_containerd()
         os.mkdir("/run/tools")
         os.symlink("/opt/cni/bin/cnitool", "/run/tools/cnitool")
         provide("macvlan")

@@ -64,7 +64,7 @@ Findings check_runtime_config(const Node& node) {
 // Where options or the environment name other directories.
 Findings check_runtime_dirs(const Node& node) {
   const RuntimeConfig& one = node.cluster->runtime;
-  if (one.name.empty()) return {};
+  if (one.name.empty() || one.lacks_cri) return {};
   Names others;
   if (node.networks.dir != one.conf_dir) others.push_back(node.networks.dir);
   if (node.plugin_path != one.bin_dirs) others.push_back(joined(node.plugin_path, ":"));

@@ -7,29 +7,12 @@
 #include <vector>
 
 #include "cnitool/node_object.h"
-#include "cnitool/processes.h"
+#include "cnitool/runtimes.h"
 #include "libcni/config/subnet_env.h"
 #include "netlink/types/ip.h"
 
 /// What a node is to its cluster, read once.
 namespace tool::doctor::kubernetes {
-
-/// A container runtime, and what its config says of CNI.
-struct RuntimeConfig {
-  std::string name = {};     ///< "containerd", "CRI-O"; empty: none was found
-  std::string unit = {};     ///< of systemd: "containerd", "k3s"
-  std::string file = {};     ///< its config; empty: defaults
-  std::string failure = {};  ///< why the config cannot be read
-  std::time_t started = 0;   ///< 0: it does not run
-  std::time_t changed = 0;   ///< when its config was written last
-  std::vector<std::string> bin_dirs = {"/opt/cni/bin"};
-  std::string conf_dir = "/etc/cni/net.d";
-  std::string cni_file = {};      ///< the config with the settings of CNI; empty: defaults
-  std::string network = {};       ///< CRI-O: the name of the network that pods get
-  std::string obsolete_dir = {};  ///< containerd: bin_dir, where bin_dirs is set too
-  bool has_template = false;      ///< containerd: conf_template
-  bool lacks_cri = false;         ///< containerd: the plugin for the kubelet is disabled
-};
 
 /// A directory of plugins.
 struct PluginDir {

@@ -9,14 +9,8 @@
 
 namespace tool::doctor::kubernetes {
 
-/// The processes of the node that have something to do with pod networks.
-std::vector<Process> look_at_processes();
-
-/// The runtime that runs, or whose config exists.
-RuntimeConfig look_at_runtime(std::vector<Process> processes);
-
-/// Networks and plugins are those of the runtime, unless options or the environment name others.
-Settings in_use(Settings settings, const RuntimeConfig& runtime);
+/// The processes of the node that have something to do with pod networks, and its runtime.
+void look_at_runtime(Cluster& cluster);
 
 /// Reads the rest, of a node whose networks are known. Changes nothing.
 void look_at_cluster(Cluster& cluster, const Node& node);

@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "cnitool/doctor/kubernetes/look.h"
+#include "cnitool/find_by.h"
 #include "cnitool/json_at.h"
 #include "cnitool/validate/validate.h"
 #include "libcni/common/dir.h"
@@ -137,6 +138,20 @@ void look_at_subnet_env(Cluster& cluster, const Node& node) {
 }
 
 }  // namespace
+
+const Process* Cluster::process(const std::string& name) const {
+  return find_by(processes, &Process::name, name);
+}
+
+void look_at_runtime(Cluster& cluster) {
+  constexpr const char* kNames[] = {"flanneld",       "NetworkManager",  "kube-proxy",
+                                    "kube-apiserver", "kube-controller", "systemd-udevd"};
+  cluster.processes = processes([&](const std::string& name, const std::string&) {
+    return is_of_runtime(name) || std::ranges::find(kNames, name) != std::end(kNames);
+  });
+  const auto runtimes = runtimes_of(cluster.processes);
+  if (!runtimes.empty() && runtimes[0].name != "podman") cluster.runtime = runtimes[0];
+}
 
 void look_at_cluster(Cluster& cluster, const Node& node) {
   cluster.conf_files = conf_files_in(node.networks.dir);

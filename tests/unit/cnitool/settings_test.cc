@@ -29,17 +29,21 @@ std::string complaint(const Settings& settings) {
 
 TEST_CASE("settings: the environment counts, and what the reference takes without it") {
   Settings out = settings();
-  CHECK(out.conf_dir == "/etc/cni/net.d");
-  CHECK(out.path.starts_with("/opt/cni/bin"));
+  CHECK(out.conf_dir.empty());
+  CHECK(out.path.empty());
   CHECK(out.ifname == "eth0");
   CHECK(out.cache_dir == "/var/lib/cni");
   out = settings({{"NETCONFPATH", "/a"}, {"CNI_PATH", "/b:/c"}, {"CNI_IFNAME", "net1"}});
   CHECK(out.conf_dir == "/a");
   CHECK(out.ifname == "net1");
   CHECK(runtime_options(out, {}).path == std::vector<std::string>{"/b", "/c"});
+  use_runtime(out);
+  CHECK(out.conf_dir == "/a");
   out = settings({{"NETCONFPATH", ""}, {"CNI_PATH", ""}, {"CNI_IFNAME", ""}});
-  CHECK(out.conf_dir == "/etc/cni/net.d");
-  CHECK(out.path.starts_with("/opt/cni/bin"));
+  CHECK(out.conf_dir.empty());
+  use_runtime(out);
+  CHECK_FALSE(out.conf_dir.empty());
+  CHECK_FALSE(out.path.empty());
   CHECK(out.ifname == "eth0");
 }
 
