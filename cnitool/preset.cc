@@ -1,11 +1,26 @@
 #include "cnitool/preset.h"
 
+#include <algorithm>
+#include <cstddef>
 #include <filesystem>
 #include <nlohmann/json.hpp>
+#include <span>
 
 #include "cnitool/preset_input.h"
 #include "libcni/common/dir.h"
-#include "plugins/names/state.h"
+
+// conf-examples/kubernetes/10-NAME.conflist, which the build embeds.
+namespace tool::presets {
+namespace kubenet {
+std::span<const std::byte> object() noexcept;
+}
+namespace kind {
+std::span<const std::byte> object() noexcept;
+}
+namespace flannel {
+std::span<const std::byte> object() noexcept;
+}
+}  // namespace tool::presets
 
 namespace tool {
 
@@ -19,64 +34,47 @@ bool has(const std::vector<Cidr>& all, Family family) {
   return std::ranges::any_of(all, [&](const Cidr& one) { return one.ip.family() == family; });
 }
 
-Json texts(const std::vector<Cidr>& all) {
-  Json out = Json::array();
-  for (const Cidr& one : all) out.push_back(one.str());
-  return out;
+// The example of conf-examples/kubernetes.
+Json example(const std::string& name) {
+  const std::span<const std::byte> bytes = name == "kind"      ? presets::kind::object()
+                                           : name == "flannel" ? presets::flannel::object()
+                                                               : presets::kubenet::object();
+  std::string text;
+  for (const std::byte one : bytes) text += static_cast<char>(one);
+  return Json::parse(text);
 }
 
 // One set of addresses for each pod CIDR, and a default route for its family.
-Json ipam_of(const std::vector<Cidr>& pod_cidrs) {
+void set_addresses(const std::vector<Cidr>& pod_cidrs, Json& ipam) {
   Json ranges = Json::array(), routes = Json::array();
   for (const Cidr& one : pod_cidrs) {
     ranges.push_back(Json::array({{{"subnet", one.str()}}}));
     routes.push_back({{"dst", one.ip.is_v4() ? "0.0.0.0/0" : "::/0"}});
   }
-  return {{"type", "host-local"}, {"ranges", ranges}, {"routes", routes}};
+  ipam["ranges"] = ranges;
+  ipam["routes"] = routes;
 }
 
-void put_masquerading(const std::vector<Cidr>& except, Json& plugin) {
-  plugin["ipMasq"] = !except.empty();
-  if (!except.empty()) plugin["ipMasqExcept"] = texts(except);
+// What the bridge or ptp of the list has of the node; in flannel's list it is the delegate.
+Json& interface_of(Json& list) {
+  Json& first = list["plugins"][0];
+  return first.contains("delegate") ? first["delegate"] : first;
 }
 
-Json bridge_of(const PresetInput& input) {
-  Json out = {{"type", "bridge"}, {"bridge", "cbr0"}};
-  if (input.mtu != 0) out["mtu"] = input.mtu;
-  out.update({{"isGateway", true}, {"isDefaultGateway", true}, {"forceAddress", true}});
-  put_masquerading(input.except, out);
-  out["hairpinMode"] = true;
-  out["ipam"] = ipam_of(input.pod_cidrs);
+Json list_of(const PresetOptions& options, const PresetInput& input) {
+  Json out = example(options.name);
+  out["cniVersion"] = options.version;
+  Json& interface = interface_of(out);
+  if (input.mtu != 0) interface["mtu"] = input.mtu;
+  if (!input.pod_cidrs.empty()) set_addresses(input.pod_cidrs, interface["ipam"]);
+  if (!input.except.empty()) {
+    interface["ipMasq"] = true;
+    interface["ipMasqExcept"] = Json::array();
+    for (const Cidr& one : input.except) interface["ipMasqExcept"].push_back(one.str());
+  }
+  Json& plugins = out["plugins"];
+  if (options.devices) plugins.insert(plugins.begin() + 1, Json{{"type", "devices"}});
   return out;
-}
-
-// As kindnetd writes it. Its leases are lost with the node's container, as its pods are.
-Json ptp_of(const PresetInput& input) {
-  Json out = {{"type", "ptp"}};
-  if (input.mtu != 0) out["mtu"] = input.mtu;
-  put_masquerading(input.except, out);
-  out["ipam"] = ipam_of(input.pod_cidrs);
-  out["ipam"]["dataDir"] = names::kKindDataDir;
-  return out;
-}
-
-// As k3s writes it.
-Json flannel_of(const PresetInput& input, const std::string& subnet_env) {
-  Json delegate = {{"hairpinMode", true}, {"forceAddress", true}, {"isDefaultGateway", true}};
-  if (input.mtu != 0) delegate["mtu"] = input.mtu;
-  if (!input.except.empty()) put_masquerading(input.except, delegate);
-  Json out = {{"type", "flannel"}};
-  if (!subnet_env.empty() && subnet_env != cni::kSubnetEnv) out["subnetFile"] = subnet_env;
-  out["delegate"] = delegate;
-  return out;
-}
-
-Json conflist_of(const std::string& name, const PresetOptions& options, const Json& interface) {
-  Json plugins = Json::array({interface});
-  if (options.devices) plugins.push_back({{"type", "devices"}});
-  plugins.push_back({{"type", "portmap"}, {"capabilities", {{"portMappings", true}}}});
-  plugins.push_back({{"type", "bandwidth"}, {"capabilities", {{"bandwidth", true}}}});
-  return {{"cniVersion", options.version}, {"name", name}, {"plugins", plugins}};
 }
 
 std::string replaced(std::string text, const std::string& from, const std::string& to) {
@@ -86,12 +84,13 @@ std::string replaced(std::string text, const std::string& from, const std::strin
 // Go's text/template; containerd has .PodCIDRRanges and .Routes for it.
 std::string containerd_template(const PresetInput& input, const PresetOptions& options) {
   constexpr const char *kRanges = "\"@ranges@\"", *kRoutes = "\"@routes@\"";
-  Json plugin = bridge_of(input);
-  plugin["ipam"] = {{"type", "host-local"}, {"ranges", "@ranges@"}, {"routes", "@routes@"}};
-  std::string text = conflist_of("kubenet", options, plugin).dump(4) + '\n';
-  text = replaced(text, kRanges,
-                  "[{{range $i, $range := .PodCIDRRanges}}{{if $i}}, {{end}}"
-                  "[{\"subnet\": \"{{$range}}\"}]{{end}}]");
+  Json list = list_of(options, input);
+  Json& ipam = interface_of(list)["ipam"];
+  ipam["ranges"] = "@ranges@";
+  ipam["routes"] = "@routes@";
+  const std::string text = replaced(list.dump(4) + '\n', kRanges,
+                                    "[{{range $i, $range := .PodCIDRRanges}}{{if $i}}, {{end}}"
+                                    "[{\"subnet\": \"{{$range}}\"}]{{end}}]");
   return replaced(text, kRoutes,
                   "[{{range $i, $route := .Routes}}{{if $i}}, {{end}}"
                   "{\"dst\": \"{{$route}}\"}{{end}}]");
@@ -116,7 +115,11 @@ std::string list_text(PresetOptions options) {
     refuse_pod_cidr(options, "flanneld has it in subnet.env");
     if (!options.subnet_env.empty()) complete_subnet_env(options.subnet_env);
     input.mtu = mtu_from(options, 0, false);
-    return conflist_of("cbr0", options, flannel_of(input, options.subnet_env)).dump(4) + '\n';
+    Json list = list_of(options, input);
+    if (!options.subnet_env.empty() && options.subnet_env != cni::kSubnetEnv) {
+      list["plugins"][0]["subnetFile"] = options.subnet_env;
+    }
+    return list.dump(4) + '\n';
   }
   if (options.name == "containerd-template") {
     refuse_pod_cidr(options, "containerd has it from the kubelet");
@@ -130,11 +133,7 @@ std::string list_text(PresetOptions options) {
   if (!options.subnet_env.empty()) fallback = *complete_subnet_env(options.subnet_env).mtu;
   if (options.mtu.empty() && fallback == 0) options.mtu = "auto";
   input.mtu = mtu_from(options, fallback, has(input.pod_cidrs, Family::kIpv6));
-  const bool is_kind = options.name == "kind";
-  return conflist_of(is_kind ? "kindnet" : "kubenet", options,
-                     is_kind ? ptp_of(input) : bridge_of(input))
-             .dump(4) +
-         '\n';
+  return list_of(options, input).dump(4) + '\n';
 }
 
 }  // namespace

@@ -30,8 +30,6 @@ inline constexpr const char* kVrfStateDir = "/run/cni/vrf";
 inline constexpr const char* kHostLocalDataDir = "/var/lib/cni/networks";
 /// The default of flannel's `dataDir`: a file per container, as the reference plugin has it.
 inline constexpr const char* kFlannelDataDir = "/var/lib/cni/flannel";
-/// The `dataDir` of kindnetd's networks: kind's leases are lost with the container of its node.
-inline constexpr const char* kKindDataDir = "/run/cni-ipam-state";
 /// The results cache of runtimes (cni::Cache), which host-local reads.
 inline constexpr const char* kResultsDir = "/var/lib/cni/results";
 

@@ -80,12 +80,11 @@ class Lists(PresetTest):
         words = ("kubenet", "--pod-cidr", V4, "--mtu", "1460", "--cni-version", "1.1.0")
         self.assertEqual(json.loads(self.preset(*words)), example)
 
-    def test_kind_is_routed_and_has_its_leases_where_kindnetd_has_them(self):
-        conf = self.valid(self.preset("kind", "--pod-cidr", V4))
-        ptp = conf["plugins"][0]
-        self.assertEqual((conf["name"], ptp["type"], ptp["ipMasq"]), ("kindnet", "ptp", False))
-        self.assertEqual(ptp["ipam"], {"type": "host-local", "ranges": [[{"subnet": V4}]],
-                                       "routes": [{"dst": "0.0.0.0/0"}], "dataDir": "/run/cni-ipam-state"})
+    def test_the_example_of_kind_is_what_the_preset_writes(self):
+        with open(os.path.join(ROOT, "conf-examples/kubernetes/10-kind.conflist"), encoding="utf-8") as file:
+            example = json.load(file)
+        conf = self.valid(self.preset("kind", "--pod-cidr", "10.244.1.0/24,fd00:10:244:1::/64", "--mtu", "1500"))
+        self.assertEqual(conf, example | {"cniVersion": "1.0.0"})
 
     def test_flannel_is_the_list_of_k3s(self):
         text = self.preset("flannel")
