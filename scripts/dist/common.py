@@ -67,11 +67,6 @@ def staged(program):
     return next(STAGES[package] / programs[program] / program for package, programs in PROGRAMS.items() if program in programs)
 
 
-def ask(program, *options):
-    """What the agent or one of the plugins prints."""
-    return run(*RUNNER, staged(program), *options)
-
-
 def shared_libraries(executable):
     """{its path without a leading slash: file} of the libraries of libc that it loads, and of what loads them."""
     heads = run("readelf", "-ldW", executable)

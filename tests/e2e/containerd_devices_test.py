@@ -43,7 +43,7 @@ if [ -e /run/gate/broken ] && [ "$CNI_COMMAND" = ADD ]; then
 fi
 printf %s "$conf" | /opt/cni/bin/host-local
 """
-UNKNOWN = "may be this pod.s: no container of another pod has it"
+UNKNOWN = "may be this pod.{1,2}s: no container of another pod has it"
 #: What of the files in /run is the tests' own.
 OF_TEST = ("file/run/agent/", "file/run/gate/")
 

@@ -172,7 +172,7 @@ class Stage(suite.NodeTest):
             if reason := provide("macvlan"):
                 self.skipTest(reason)
             ledger.put("slot", ledger.SLOT, row.slot, pod=ledger.pod_of("web-0"))
-            self.addCleanup(ledger.play().stop)
+            self.addCleanup(ledger.Agent().stop)
         conf = {"cniVersion": "1.1.0", "name": "net1", "type": row.plugin} | row.conf
         if row.behind is not None:
             before = {"cniVersion": "1.1.0", "name": "net1", "type": "bridge"} | row.behind

@@ -172,7 +172,7 @@ class Crowd(GcTest):
         if reason := lack("macvlan"):
             self.skipTest(reason)
         ledger.make_parent()
-        self.addCleanup(ledger.play().stop)
+        self.addCleanup(ledger.Agent().stop)
         bridge, devices = network("bridge", {"ipam": ledger.pool("10.16.0.0/16")}), {"type": "devices"}
         use({"cniVersion": "1.1.0", "name": "net", "plugins": [bridge, devices]})
         alive, loops = {}, [self.loop(), self.loop(*elsewhere(self))]

@@ -153,6 +153,7 @@ NOT_TYPED = {
     "kubectl get node $(hostname) -o json | cnitool": "needs a cluster",
     "printf '[Route]": "needs systemd-networkd",
     "kubectl apply -f /tmp/lan.yaml": "needs a cluster with Multus",
+    "kubectl get nodes -o json | cnitool doctor --nodes -": "needs a cluster; netns.doctor_kubernetes plays it",
     "crictl info | grep -A3 NetworkReady": "needs a cluster",
     "kubectl get nodes -o custom-columns=NAME:.metadata.name,POD_CIDR:.spec.podCIDR": "needs a cluster",
     "cp conf-examples/87-podman.conflist /etc/cni/net.d/87-podman-bridge.conflist":

@@ -9,7 +9,7 @@ import time
 
 from support.plugin import cni
 from support.suite import NodeTest
-from support.world import run
+from support.world import World, run
 
 LEDGER = "/var/lib/cni/devices"
 HELD = ".held="
@@ -105,17 +105,19 @@ def args_of(pod):
 
 class Agent:
     """Answers claims by what the kubelet says that pods own: {name of the pod: [devices]}. Of other pods the ledger says it.
-    A process has one at a time, and none when it leaves its node: setns(2) refuses another mount namespace to threads."""
+    A node has one at a time, until the process leaves it."""
 
-    last = None  # and whose process it is
+    last = None
 
     def __init__(self, owned=None, answer=None):
         self.owned = owned or {}
         self.answer = answer  # instead: bytes, or None for silence where `silent`
         self.silent = False
         self.asked = []
-        Agent.stop_last()
-        Agent.last = (self, os.getpid())
+        if Agent.last and Agent.last.process == os.getpid():
+            Agent.last.stop()
+        Agent.last, self.process = self, os.getpid()
+        World.at_leave(self.stop)
         os.makedirs(os.path.dirname(SOCKET), exist_ok=True)
         with contextlib.suppress(FileNotFoundError):
             os.unlink(SOCKET)
@@ -131,13 +133,9 @@ class Agent:
     def __exit__(self, *_):
         self.stop()
 
-    @staticmethod
-    def stop_last():
-        if Agent.last and Agent.last[1] == os.getpid():
-            Agent.last[0].stop()
-
     def stop(self):
-        Agent.last = None
+        if Agent.last is self:
+            Agent.last = None
         if self.listener.fileno() < 0:
             return
         self.listener.shutdown(socket.SHUT_RDWR)
@@ -189,16 +187,6 @@ class Agent:
         return {"devices": out}
 
 
-def play():
-    """The stand-in, by the ledger; stop() of it ends it."""
-    return Agent()
-
-
-def end_play():
-    """Before the process leaves its node."""
-    Agent.stop_last()
-
-
 def make_nic(device, address="10.50.0.1/24"):
     """A device of the node, whose other end has an address that pods reach through it."""
     run("ip", "link", "add", device, "type", "veth", "peer", "name", f"{device}-end")
@@ -216,7 +204,6 @@ class LedgerTest(NodeTest):
     """A node with the plugin chained after one that made eth0."""
 
     def setUp(self):
-        Agent.stop_last()
         super().setUp()
         self.agent = None
 

@@ -207,6 +207,7 @@ class World:
     starts from the machine's own namespaces again, so that worlds do not pile up."""
 
     _home = None  # descriptors of the machine's own mount, network and host-name namespaces
+    _ends = []  # what ends threads of the node, with the process that has them
 
     def __init__(self):
         self.leave()
@@ -244,6 +245,10 @@ class World:
         """This process, if it plays a node, is the machine again."""
         if World._home is None:
             return
+        while World._ends:
+            process, end = World._ends.pop()
+            if process == os.getpid():
+                end()
         # A thread that was joined may still be there for a moment, and setns(2) refuses a mount namespace to two.
         wait_for(lambda: len(os.listdir("/proc/self/task")) == 1)
         for fd, kind in World._home:
@@ -256,6 +261,11 @@ class World:
         if os.path.isdir(World._directory):
             os.chdir(World._directory)
         World._home = None
+
+    @staticmethod
+    def at_leave(end):
+        """Calls end() before this process leaves the node, as a thread must end before: setns(2)."""
+        World._ends.append((os.getpid(), end))
 
     @staticmethod
     def enter_machine():

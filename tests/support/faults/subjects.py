@@ -144,7 +144,6 @@ class Stage:
     """A node with a pod for one subject, and another pod for a verb that looks at others: GC."""
 
     def __init__(self, name, verb):
-        ledger.end_play()
         World()
         self.name = name
         self.plugins, self.inner = copy.deepcopy(SUBJECTS[name])
@@ -172,7 +171,7 @@ class Stage:
                 run("ip", "-batch", "-", stdin=DEVICE.replace("DEVICE", f"device{n}").replace("N", str(n)))
         elif self.plugins["type"] == "devices":
             self.before = {n: self._promise(n, pod) for n, pod in self.pods.items()}
-            ledger.play()
+            ledger.Agent()
         elif self.plugins["type"] in STANDING_IN:
             self.before = {n: _standing_in(pod, n) for n, pod in self.pods.items()}
         if self.plugins.get("ingressPolicy") == "isolated":
