@@ -16,8 +16,7 @@ FOREIGN = ARCHITECTURE != OWN
 WORK = ROOT / "build" / "package" / (ARCHITECTURE if FOREIGN else "")
 OUT = ROOT / "build" / "package" / "out"
 TRIPLETS = {"amd64": "x86_64-linux-gnu", "arm64": "aarch64-linux-gnu"}
-#: What runs the programs, and the root of the packages that are linked in.
-RUNNER = [ROOT / "scripts" / ARCHITECTURE, "run"] if FOREIGN else []
+#: The root of the packages that are linked in.
 PACKAGES = ROOT / "build" / ARCHITECTURE / "root" if FOREIGN else pathlib.Path("/")
 #: Of each Debian package: what cmake --install writes, and then the package's files; its programs and their folders.
 STAGES = {"patchbay": WORK / "root", "patchbay-agent": WORK / "agent"}
