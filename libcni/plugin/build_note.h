@@ -16,4 +16,5 @@ struct alignas(4) BuildNote {
 }  // namespace cni
 
 /// Of this executable; not there in one that is none of patchbay's plugins.
-extern "C" __attribute__((weak, visibility("hidden"))) const cni::BuildNote patchbay_build_note;
+extern "C" __attribute__((weak, visibility("hidden"), section(".note.patchbay")))
+const cni::BuildNote patchbay_build_note;

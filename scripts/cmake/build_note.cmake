@@ -8,5 +8,5 @@ string(SUBSTRING ${hash} 0 32 hash)
 file(WRITE ${NOTE} "// Of scripts/cmake/build_note.cmake.
 #include \"libcni/plugin/build_note.h\"
 
-extern \"C\" __attribute__((section(\".note.patchbay\"), used, aligned(4))) const cni::BuildNote patchbay_build_note{.hash = {\"${hash}\"}};
+extern \"C\" __attribute__((used, aligned(4))) const cni::BuildNote patchbay_build_note{.hash = {\"${hash}\"}};
 ")

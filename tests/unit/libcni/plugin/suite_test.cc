@@ -13,7 +13,7 @@
 #include "tests/unit/surroundings.h"
 
 // As scripts/cmake/build_note.cmake writes it.
-extern "C" __attribute__((section(".note.patchbay"), used, aligned(4)))
+extern "C" __attribute__((used, aligned(4)))
 const cni::BuildNote patchbay_build_note{.hash = {"0123456789abcdef0123456789abcdef"}};
 
 using cni::Code;
