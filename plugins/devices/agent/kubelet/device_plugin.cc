@@ -113,16 +113,17 @@ Status prefer(Resource& resource, const v1beta1::PreferredAllocationRequest& req
 
 // Has the worker do it. A call whose caller has hung up meanwhile changes nothing.
 grpc::ServerUnaryReactor* later(grpc::CallbackServerContext* context, Resource& resource,
-                                const char* what, std::function<Status()> work) {
+                                const char* what, std::function<Status()>&& work) {
   grpc::ServerUnaryReactor* const reactor = context->DefaultReactor();
-  const bool taken = resource.worker.post([context, reactor, &resource, what, work] {
-    if (context->IsCancelled()) return reactor->Finish(Status::CANCELLED);
-    const Status status = work();
-    if (!status.ok()) {
-      log(Level::kError, what, {.resource = resource.name, .error = status.error_message()});
-    }
-    reactor->Finish(status);
-  });
+  const bool taken =
+      resource.worker.post([context, reactor, &resource, what, work = std::move(work)] {
+        if (context->IsCancelled()) return reactor->Finish(Status::CANCELLED);
+        const Status status = work();
+        if (!status.ok()) {
+          log(Level::kError, what, {.resource = resource.name, .error = status.error_message()});
+        }
+        reactor->Finish(status);
+      });
   if (!taken) {
     reactor->Finish({StatusCode::RESOURCE_EXHAUSTED, "too many calls wait for the agent"});
   }
