@@ -75,11 +75,11 @@ TEST_CASE("GC: goes on past failures and names them all") {
   const Error e = error_of([&] { node.gc(); });
   CHECK(node.log() == "DEL:three DEL:three GC:one GC:two GC:three ");
   CHECK(e.code() == Code::kTryAgainLater);
-  CHECK(
-      std::string(e.what()) ==
-      "failed to delete stale attachment c1 eth0: plugin type=\"three\" failed (delete): busy; d; "
-      "failed to delete stale attachment c2 eth0: plugin type=\"three\" failed (delete): busy; d; "
-      "plugin type=\"three\" failed (gc): worse; d");
+  CHECK(std::string(e.what()) ==
+        "failed to delete stale attachment c1 eth0: plugin type=\"three\" failed (delete): busy; "
+        "failed to delete stale attachment c2 eth0: plugin type=\"three\" failed (delete): busy; "
+        "plugin type=\"three\" failed (gc): worse");
+  CHECK(e.details() == "d; d; d");
   CHECK(node.has_cached());
 }
 
