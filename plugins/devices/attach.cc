@@ -103,8 +103,8 @@ std::string key_of(const json& config) {
   return cat(config["name"].dump(), config["type"].dump(), config.value("ipam", json()).dump());
 }
 
-// Whatever path leads to the namespace, its number is another's only after this one is gone. It is
-// no place for the lock itself: every user can open that, and so lock it.
+// The lock is named by the device and inode number of the namespace, which are the same by every
+// path. The namespace itself is not locked: every user can open it, and so lock it.
 netlink::Fd lock_pod(const Ledger& ledger, const netlink::NetNs& pod, const std::string& path) try {
   struct stat info;
   if (::fstat(pod.fd(), &info) != 0) throw netlink::Error(cat("look at '", path, "'"), errno);
