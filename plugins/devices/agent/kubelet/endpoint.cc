@@ -61,6 +61,7 @@ void set_limits(grpc::ServerBuilder& builder) {
 }
 
 constexpr std::chrono::milliseconds kMoment{200};
+constexpr std::chrono::milliseconds kBirth{500};  // between bind(2) and listen(2), at the longest
 constexpr std::chrono::seconds kYoung{10};
 constexpr Instances::Clock::time_point kLives{};
 
@@ -206,14 +207,15 @@ void Instances::look(Clock::time_point now) {
   for (const auto& [instance, listens] : instances) {
     Seen& one = seen_[instance];
     one.has_listened = one.has_listened || listens;
-    if (listens || !one.has_listened) one.missing_since = kLives;
+    if (listens) one.missing_since = kLives;
   }
   for (auto one = seen_.begin(); one != seen_.end();) {
     auto& [instance, seen] = *one;
     const auto is_found = instances.find(instance);
-    const bool lives = is_found != instances.end() && (is_found->second || !seen.has_listened);
+    const bool lives = is_found != instances.end() && is_found->second;
     if (!lives && seen.missing_since == kLives) seen.missing_since = now;
-    const bool has_ended = !lives && now - seen.missing_since >= kMoment;
+    const auto patience = seen.has_listened ? kMoment : kBirth;
+    const bool has_ended = !lives && now - seen.missing_since >= patience;
     if (has_ended) {
       for (const std::string& folder : folders_) {
         Endpoint::remove_stale(folder, cat(prefix_, instance), std::chrono::seconds(0));

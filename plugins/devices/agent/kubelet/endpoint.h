@@ -62,7 +62,9 @@ class Instances {
   Instances(std::vector<std::string> folders, const std::string& resource);
 
   /// Looks at the folders. An instance has ended if it had a socket, and has listened on none for a
-  /// moment: one that registers again has none for less. What a killed one left is removed.
+  /// moment: one that registers again has none for less. One that was never seen to listen may be
+  /// about to, or may have been killed since: it has a little longer. What a killed one left is
+  /// removed.
   void look(Clock::time_point now);
   /// When the last one ended that has been seen (the epoch: none did).
   Clock::time_point last_end() const { return last_end_; }
@@ -72,7 +74,7 @@ class Instances {
  private:
   struct Seen {
     bool has_listened = false;
-    Clock::time_point missing_since{};  ///< the epoch: it lives
+    Clock::time_point missing_since{};  ///< the epoch: it listens
   };
   /// Whether each listens.
   std::map<std::string, bool> found() const;
