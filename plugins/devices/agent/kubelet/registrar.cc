@@ -31,7 +31,9 @@ using std::chrono::seconds;
 constexpr milliseconds kPoll{5'000};        // a change that inotify did not report
 constexpr milliseconds kQuietPoll{30'000};  // while the kubelet reads all lists
 constexpr milliseconds kBetween{100};       // two passes: someone may make names without an end
-constexpr milliseconds kUpgradePoll{300};   // another instance may be killed
+constexpr milliseconds kUpgradePoll{200};   // another instance may be killed
+// From the end of streams to the next registration: see retire().
+constexpr milliseconds kSettle{100};
 // How long the kubelet has to read a list before it is registered again. A kubelet looks for
 // sockets each second.
 constexpr seconds kPatience{10};
@@ -112,8 +114,9 @@ struct Registrar::Face {
   std::unique_ptr<Endpoint> endpoint = {};
   std::unique_ptr<Endpoint> former = {};  // serves calls that are under way
   Clock::time_point former_until = {};
-  Clock::time_point since = {};  // the registration began
-  Clock::time_point until = {};  // it ended
+  Clock::time_point settled = {};  // the kubelet has seen the end of the streams
+  Clock::time_point since = {};    // the registration began
+  Clock::time_point until = {};    // it ended
   Budget budget = {};
   bool is_read = false;                             // as the last pass found it
   seconds patience = kPatience;                     // with it
@@ -179,12 +182,15 @@ milliseconds Registrar::pass() {
   find_kubelet();
   bool all_read = true;
   bool has_others = false;
+  bool settles = false;
   for (const auto& face : faces_) {
     if (stopping_) break;
     attend(*face);
     all_read = all_read && face->resource.feed.size() > 0;
     has_others = has_others || face->others.any();
+    settles = settles || Clock::now() < face->settled;
   }
+  if (settles) return kSettle;
   if (has_others) return kUpgradePoll;
   return all_read ? kQuietPoll : stamp_ ? milliseconds(kFirstDelay) : kPoll;
 }
@@ -269,11 +275,13 @@ void Registrar::renew(Face& face, Clock::time_point now) const {
        .error = "another instance ended, or the kubelet has ended the stream"});
 }
 
-// Its streams end before the next registration: a kubelet may take the end of any stream of the
-// resource for the end of the plugin. Its server stays for a while, because Allocate may be under
-// way, and the kubelet does not admit a pod whose Allocate fails.
+// Its streams end before the next registration, and the kubelet has a moment to see it: it may take
+// the end of any stream of the resource for the end of the client that came last. Its server stays
+// for a while, because Allocate may be under way, and the kubelet does not admit a pod whose
+// Allocate fails.
 void Registrar::retire(Face& face) const {
   if (!face.endpoint) return;
+  if (face.resource.feed.size() > 0) face.settled = Clock::now() + kSettle;
   face.endpoint->withdraw();
   face.former = std::move(face.endpoint);
   face.former_until = Clock::now() + kPatience;
@@ -290,6 +298,7 @@ void Registrar::change_way(Face& face, Clock::time_point now) const {
 }
 
 void Registrar::listen(Face& face) const {
+  if (Clock::now() < face.settled) return;
   face.called.reset();
   if (face.way == Way::kCall && !stamp_) return;  // it would remove the socket when it starts
   face.since = Clock::now();
