@@ -1,6 +1,7 @@
 """Runs cnitool, and reads what it leaves in the results cache."""
 
 import base64
+import contextlib
 import hashlib
 import json
 import os
@@ -89,7 +90,8 @@ def age_leases(network="net"):
     folder = f"/var/lib/cni/networks/{network}"
     then = time.time() - 600
     for name in os.listdir(folder) if os.path.isdir(folder) else []:
-        os.utime(os.path.join(folder, name), (then, then))
+        with contextlib.suppress(FileNotFoundError):  # a GC beside it removed the lease
+            os.utime(os.path.join(folder, name), (then, then))
 
 
 def cache_names():
