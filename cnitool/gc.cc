@@ -14,7 +14,6 @@
 #include "cnitool/sightings.h"
 #include "cnitool/waiting.h"
 #include "libcni/common/dir.h"
-#include "libcni/common/hash.h"
 #include "libcni/common/undo.h"
 #include "libcni/config/nearest.h"
 
@@ -43,7 +42,7 @@ ordered_json json_of(const std::vector<Unknown>& unknown) {
 bool is_kept(const std::vector<Attachment>& keep, const std::string& network,
              const cni::Leftover& one) {
   return std::any_of(keep.begin(), keep.end(), [&](const Attachment& kept) {
-    return one.tag == cni::OwnerTag(network, kept.container_id, kept.ifname).prefix();
+    return one.tag == cni::AttachmentKey{network, kept.container_id, kept.ifname}.tag();
   });
 }
 

@@ -8,7 +8,6 @@
 #include "cnitool/leftovers.h"
 #include "cnitool/output.h"
 #include "cnitool/sightings.h"
-#include "libcni/common/hash.h"
 #include "libcni/runtime/liveness.h"
 
 namespace tool {
@@ -24,7 +23,7 @@ using Found = cni::Runtime::Found;
 Life life_of(const BrokenEntry& one, const std::string& network, const GcLook& look,
              const Sightings& seen) {
   const auto& [id, ifname] = one.whose;
-  const std::string tag = cni::OwnerTag(network, id, ifname).prefix();
+  const std::string tag = cni::AttachmentKey{network, id, ifname}.tag();
   if (seen.has_veth(tag) || seen.has_tag(id, tag)) return Life::kAlive;
   std::optional<Life> out;
   for (const auto& [plugin, thing] : look.found) {

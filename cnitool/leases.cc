@@ -7,7 +7,6 @@
 
 #include "cnitool/output.h"
 #include "libcni/common/dir.h"
-#include "libcni/common/hash.h"
 #include "libcni/config/json.h"
 #include "netlink/sysctl.h"
 #include "plugins/names/state.h"
@@ -40,7 +39,7 @@ std::optional<DhcpLease> lease_in(const cni::Reader& root) {
 std::optional<DhcpLease> lease_of(const cni::AttachmentKey& key) try {
   const auto dir = cni::Dir::open(names::kDhcpStateDir);
   if (!dir) return std::nullopt;
-  const std::string name = cni::OwnerTag(key.network, key.container_id, key.ifname).prefix();
+  const std::string name = key.tag();
   const auto file = dir->read(name);
   if (!file) return std::nullopt;
   const nlohmann::json doc = cni::parse_json(file->content, name);

@@ -90,7 +90,7 @@ std::vector<cni::Runtime::Found> leftovers_of(const cni::NetworkList& list,
 
 bool is_of(const cni::Attachment& whose, const std::string& network, const cni::Leftover& one) {
   const auto& [id, ifname] = whose;
-  return one.tag == cni::OwnerTag(network, id, ifname).prefix() ||
+  return one.tag == cni::AttachmentKey{network, id, ifname}.tag() ||
          (one.ifname.empty() && one.container_id == id);
 }
 

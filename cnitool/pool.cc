@@ -12,6 +12,7 @@
 #include "libcni/config/names.h"
 #include "libcni/config/pod_cidr.h"
 #include "plugins/names/state.h"
+#include "plugins/state/host_local.h"
 
 namespace tool {
 
@@ -37,13 +38,6 @@ cni::AddressRange range_in(const Reader& place, const std::string& pod_cidr_file
                                  ip_at(place, "gateway"));
 }
 
-std::string_view trimmed(std::string_view text) {
-  constexpr const char* kSpace = " \t\r\n";
-  const auto first = text.find_first_not_of(kSpace);
-  if (first == text.npos) return {};
-  return text.substr(first, text.find_last_not_of(kSpace) - first + 1);
-}
-
 }  // namespace
 
 std::vector<cni::RangeSet> sets_in(const Reader& ipam) {
@@ -64,14 +58,11 @@ std::vector<Reservation> reservations_in(const std::string& path) {
   const auto dir = cni::Dir::open(path);
   if (!dir) return out;
   for (const std::string& name : dir->names()) {
-    const auto ip = Ip::parse(name);
+    const auto ip = host_local::ip_of(name);
     const auto file = ip ? dir->read(name) : std::nullopt;
     if (!file) continue;
-    // ID CR LF IFNAME, as the reference writes it on every system.
-    const std::string_view text = file->content;
-    const auto end = text.find("\r\n");
-    const auto rest = end == text.npos ? std::string_view() : text.substr(end + 2);
-    out.push_back({*ip, std::string(trimmed(text.substr(0, end))), std::string(trimmed(rest))});
+    auto [id, ifname] = host_local::lines_of(file->content);
+    out.push_back({*ip, std::move(id), std::move(ifname)});
   }
   return out;
 }

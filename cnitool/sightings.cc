@@ -36,10 +36,6 @@ std::optional<FileId> id_of(const std::string& path) {
   return FileId(about.st_dev, about.st_ino);
 }
 
-std::string tag_for(const cni::AttachmentKey& key) {
-  return cni::OwnerTag(key.network, key.container_id, key.ifname).prefix();
-}
-
 // One path for each namespace but that of this process; those of /run/netns first.
 std::vector<std::string> namespaces() {
   std::vector<std::string> paths;
@@ -153,7 +149,7 @@ bool has_named_veth(const CachedAttachment& one, const Sightings& seen) {
 }
 
 bool is_shown(const CachedAttachment& one, const Sightings& seen) {
-  const std::string tag = tag_for(one.key);
+  const std::string tag = one.key.tag();
   if (seen.has_veth(tag) || has_named_veth(one, seen)) return true;
   if (seen.has_tag(one.key.container_id, tag)) return true;
   const cni::Result result = result_of(one);
@@ -207,7 +203,7 @@ bool Sightings::has_address(const cni::AttachmentKey& key, const netlink::Ip& ip
   const auto [begin, end] = by_address_.equal_range(ip);
   return std::any_of(begin, end, [&](const auto& found) {
     const SeenNamespace& one = namespaces[found.second];
-    const bool is_its = one.owners.contains(key.container_id) || one.owners.contains(tag_for(key));
+    const bool is_its = one.owners.contains(key.container_id) || one.owners.contains(key.tag());
     if (!one.owners.empty() && !is_its) return false;
     const auto at = one.addresses.lower_bound({ip, ""});
     const bool any_name = is_its || key.ifname.empty();  // which the pod can change
@@ -218,10 +214,10 @@ bool Sightings::has_address(const cni::AttachmentKey& key, const netlink::Ip& ip
 
 std::string Sightings::path_of(const cni::AttachmentKey& key) const {
   const auto it = std::ranges::find_if(namespaces, [&](const SeenNamespace& one) {
-    return one.owners.contains(key.container_id) || one.owners.contains(tag_for(key));
+    return one.owners.contains(key.container_id) || one.owners.contains(key.tag());
   });
   if (it != namespaces.end()) return it->path;
-  const auto unnamed = unnamed_.find(tag_for(key));
+  const auto unnamed = unnamed_.find(key.tag());
   return unnamed == unnamed_.end() ? "" : unnamed->second;
 }
 

@@ -49,7 +49,7 @@ class ContainerIds {
   std::string whole(const std::string& start, const AttachmentKey& key, const std::string& tag) {
     if (!ids_) read();
     for (auto at = ids_->lower_bound(start); at != ids_->end() && at->starts_with(start); ++at) {
-      if (OwnerTag(key.network, *at, key.ifname).prefix() == tag) return *at;
+      if (AttachmentKey{key.network, *at, key.ifname}.tag() == tag) return *at;
     }
     return {};
   }
@@ -83,9 +83,7 @@ std::optional<AttachmentKey> key_in(const std::string& alias, ContainerIds& ids)
 class Finder {
  public:
   Finder(const Sightings& seen, const std::vector<cni::CachedAttachment>& cached) {
-    for (const auto& one : cached) {
-      tags_.insert(OwnerTag(one.key.network, one.key.container_id, one.key.ifname).prefix());
-    }
+    for (const auto& one : cached) tags_.insert(one.key.tag());
     for (const SeenNamespace& one : seen.namespaces) {
       if (one.nsid) by_nsid_.emplace(*one.nsid, &one);
     }

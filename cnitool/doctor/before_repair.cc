@@ -26,7 +26,7 @@ bool is_of_pod(const Node& node, int index, const netlink::Ip& ip) {
   if (link == nullptr || link->alias.empty()) return false;
   return std::ranges::any_of(node.attachments,
                              [&](const AttachmentState& one) {
-                               return link->alias.starts_with(tag_of(one.key)) &&
+                               return link->alias.starts_with(one.key.tag()) &&
                                       has_address(one, ip);
                              }) ||
          std::ranges::any_of(node.unlisted,

@@ -30,7 +30,7 @@ bool is_of_network(const Node& node, const netlink::Link& link) {
     if (link.name == one.bridge || link.name == cat(one.bridge, ".", one.vlan)) return true;
   }
   return std::ranges::any_of(node.attachments, [&](const AttachmentState& one) {
-    return link.alias.starts_with(tag_of(one.key));
+    return link.alias.starts_with(one.key.tag());
   });
 }
 

@@ -44,7 +44,7 @@ Findings check_link_forwarding(const Node& node) {
     if (node.link(link) != nullptr) links[link].push_back(one.list->name);
   }
   for (const AttachmentState& one : node.attachments) {
-    const std::string tag = tag_of(one.key);
+    const std::string tag = one.key.tag();
     for (const netlink::Link& link : node.links) {
       const bool is_host_veth = link.kind == "veth" && link.master == 0;
       if (is_host_veth && link.alias.starts_with(tag)) {

@@ -8,7 +8,6 @@
 #include "cnitool/delegate.h"
 #include "cnitool/json_at.h"
 #include "cnitool/output.h"
-#include "libcni/common/hash.h"
 #include "libcni/config/names.h"
 #include "plugins/names/links.h"
 
@@ -89,7 +88,7 @@ const netlink::Link* renamed_bridge(const Node& node, const BridgeNetwork& netwo
   for (const AttachmentState& one : node.attachments) {
     if (!one.is_alive() || one.key.network != network.list->name) continue;
     for (const netlink::Link& link : node.links) {
-      if (link.master == 0 || !link.alias.starts_with(tag_of(one.key))) continue;
+      if (link.master == 0 || !link.alias.starts_with(one.key.tag())) continue;
       const netlink::Link* const master = node.link(link.master);
       if (master != nullptr && master->kind == "bridge") return master;
     }
@@ -298,10 +297,6 @@ std::string restart_of(const Node& node, const std::vector<const cni::Attachment
   constexpr std::size_t kMax = 10;  // more are read in the lines of the finding
   if (names.size() > kMax) return "restart these pods";
   return cat("restart the pod", names.size() == 1 ? " " : "s ", joined(names));
-}
-
-std::string tag_of(const cni::AttachmentKey& key) {
-  return cni::OwnerTag(key.network, key.container_id, key.ifname).prefix();
 }
 
 }  // namespace tool::doctor

@@ -110,7 +110,4 @@ std::string before_repair(const Node& node, const std::vector<const cni::Attachm
 /// The option that selects the pod: "--pod shop/web-1", or by its container ID.
 std::string option_for(const Node& node, const cni::AttachmentKey& key);
 
-/// The begin of the tags of the attachment's links and rules.
-std::string tag_of(const cni::AttachmentKey& key);
-
 }  // namespace tool::doctor

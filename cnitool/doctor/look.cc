@@ -122,7 +122,7 @@ void look_at_leases(Node& node) {
   for_each_state(names::kDhcpStateDir, [&](const std::string& name, const cni::Reader& root) {
     auto lease = lease_in(root);
     if (!lease || !node.which.has(lease->key)) return;
-    if (tag_of(lease->key) == name) node.leases.push_back(*std::move(lease));
+    if (lease->key.tag() == name) node.leases.push_back(*std::move(lease));
   });
   // A daemon of an earlier release may run if the file does not exist.
   const std::string lock = cat(names::kDhcpStateDir, names::kLockSuffix);

@@ -34,7 +34,7 @@ const netlink::LinkRoute* own_route(const Node& node, const AttachmentState& one
     if (route.table != kMainTable || route.dst.is_default() || !route.dst.contains(ip)) continue;
     const netlink::Link* const link = node.link(route.link);
     const bool is_own =
-        own.contains(route.link) || (link != nullptr && link->alias.starts_with(tag_of(one.key)));
+        own.contains(route.link) || (link != nullptr && link->alias.starts_with(one.key.tag()));
     if (is_own) return &route;
   }
   return nullptr;

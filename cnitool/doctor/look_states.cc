@@ -10,7 +10,7 @@
 #include "libcni/common/error.h"
 #include "libcni/config/json.h"
 #include "plugins/names/state.h"
-#include "plugins/names/state_format.h"
+#include "plugins/state/format.h"
 
 // State files that a later release of patchbay wrote.
 namespace tool::doctor {
@@ -26,7 +26,7 @@ bool is_dead(const Node& node, const cni::AttachmentKey& key, const std::string&
     return own->liveness == cni::Liveness::kNoNamespace;
   }
   const bool is_shown = std::ranges::any_of(
-      node.unlisted, [&](const Unlisted& one) { return one.alias.starts_with(tag_of(key)); });
+      node.unlisted, [&](const Unlisted& one) { return one.alias.starts_with(key.tag()); });
   return !is_shown && !netns.empty() &&
          cni::liveness_of(netns, key.ifname) == cni::Liveness::kNoNamespace;
 }
@@ -35,9 +35,9 @@ std::optional<LaterFile> later_file(const Node& node, const std::string& path,
                                     const std::string& content) try {
   if (content.find("\"format\"") == content.npos) return std::nullopt;
   const json document = cni::parse_json(content, path);
-  if (names::later_format(document).empty()) return std::nullopt;
+  if (plugins::later_format(document).empty()) return std::nullopt;
   LaterFile out{.path = path, .owners = {}, .is_dead = true};
-  for (const json* one : names::state_objects(document)) {
+  for (const json* one : plugins::state_objects(document)) {
     cni::AttachmentKey key{text_at(*one, "network"), text_at(*one, "containerID"),
                            text_at(*one, "ifname")};
     if (key.container_id.empty()) continue;

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "libcni/common/attachment.h"
 #include "libcni/config/conf.h"
 #include "libcni/config/keys.h"
 #include "libcni/config/result.h"

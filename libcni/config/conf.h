@@ -13,12 +13,6 @@
 
 namespace cni {
 
-/// An interface of a container, for example an attachment that GC keeps.
-struct Attachment {
-  std::string container_id, ifname;
-  auto operator<=>(const Attachment&) const = default;
-};
-
 /// A place in a JSON document that a user wrote. Complaints carry the place, the value and what was
 /// expected: "ipam.ranges[0][1].subnet: not a network in CIDR notation: \"10.1\"".
 /// Keys match exactly, else without regard to case (Go's encoding/json does, and runtimes and

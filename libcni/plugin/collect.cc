@@ -37,8 +37,8 @@ Attachment owner_in(std::string_view tag, const std::string& network) {
   const auto start = ifname + kIf.size();
   Attachment out{std::string(tag.substr(id + kId.size())),
                  std::string(tag.substr(start, id - start))};
-  return tag.starts_with(OwnerTag(network, out.container_id, out.ifname).prefix()) ? out
-                                                                                   : Attachment{};
+  const AttachmentKey key{network, out.container_id, out.ifname};
+  return tag.starts_with(key.tag()) ? out : Attachment{};
 }
 
 nlohmann::ordered_json json_of(const std::vector<Leftover>& found) {
@@ -80,7 +80,7 @@ Collect::Collect(const std::string& network, std::vector<Attachment> valid, Mode
     : network_(network), valid_(std::move(valid)), mode_(mode), named_(named.begin(), named.end()) {
   for (const Attachment& one : valid_) {
     valid_set_.insert({one, {one.container_id, ""}});
-    keep_.insert(OwnerTag(network, one.container_id, one.ifname).prefix());
+    keep_.insert(AttachmentKey{network, one.container_id, one.ifname}.tag());
   }
 }
 
@@ -134,12 +134,10 @@ bool Collect::takes(const std::string& what, const std::string& tag, Life life) 
   return !is_foreign(tag) && takes_stale(leftover(what, tag, life));
 }
 
-bool Collect::takes(const std::string& what, const std::string& network, const Attachment& owner,
-                    Life life) {
-  if (only_looks()) find_other(network);
-  const std::string &id = owner.container_id, &ifname = owner.ifname;
-  if (network != network_ || is_valid(owner)) return false;
-  return takes_stale({what, id, ifname, OwnerTag(network, id, ifname).prefix(), life});
+bool Collect::takes(const std::string& what, const AttachmentKey& owner, Life life) {
+  if (only_looks()) find_other(owner.network);
+  if (owner.network != network_ || is_valid(owner.in_network())) return false;
+  return takes_stale({what, owner.container_id, owner.ifname, owner.tag(), life});
 }
 
 bool Collect::takes_in_pod(const std::string& what, const std::string& tag) {

@@ -9,8 +9,8 @@
 #include <string_view>
 #include <vector>
 
+#include "libcni/common/attachment.h"
 #include "libcni/common/hash.h"
-#include "libcni/config/conf.h"
 #include "libcni/plugin/life.h"
 
 namespace cni {
@@ -64,9 +64,8 @@ class Collect {
   bool is_stale(std::string_view tag) const;
   /// Whether GC removes an object with its owner's tag.
   bool takes(const std::string& what, const std::string& tag, Life life = Life::kDead);
-  /// The same for an object of a network; without ifname, of the whole container.
-  bool takes(const std::string& what, const std::string& network, const Attachment& owner,
-             Life life = Life::kDead);
+  /// The same for an object of an attachment; without ifname, of the whole container.
+  bool takes(const std::string& what, const AttachmentKey& owner, Life life = Life::kDead);
   /// The same for an object in the namespace of a pod, which wrote the tag itself.
   bool takes_in_pod(const std::string& what, const std::string& tag);
 

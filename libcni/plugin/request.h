@@ -6,6 +6,7 @@
 #include <string_view>
 #include <vector>
 
+#include "libcni/common/attachment.h"
 #include "libcni/common/version.h"
 #include "libcni/config/conf.h"
 #include "libcni/config/json_value.h"
@@ -44,6 +45,7 @@ struct Request {
   std::string input;  ///< stdin as given; a delegate gets it unchanged
   JsonValue conf;     ///< stdin, parsed; null for VERSION
 
+  AttachmentKey key() const { return {network, container_id, ifname}; }
   Reader reader() const { return Reader(conf); }
   /// The previous plugin's result. \throws Error where it is there but cannot be read.
   std::optional<Result> prev_result() const;

@@ -29,27 +29,6 @@ Content content_of(const std::string& name, const File& file, const AttachmentKe
 
 }  // namespace
 
-std::string AttachmentKey::str() const {
-  return cat("interface '", ifname, "' of container '", container_id, "' in network '", network,
-             "'");
-}
-
-std::string AttachmentKey::file_name() const {
-  if (network.empty() || container_id.empty() || ifname.empty()) {
-    throw Error(Code::kInvalidEnvironment,
-                cat("cache file path requires network name (\"", network, "\"), container ID (\"",
-                    container_id, "\"), and interface name (\"", ifname, "\")"));
-  }
-  constexpr std::size_t kMaxName = 255 - 5;  // NAME_MAX, and what aside_of() adds
-  std::string name = cat(network, "-", container_id, "-", ifname);
-  if (name.find('/') != std::string::npos || name.find('\0') != std::string::npos ||
-      name.size() > kMaxName) {
-    throw Error(Code::kInvalidEnvironment, cat("'", name, "' cannot be a file's name"),
-                "network, container ID and interface together name a file of the results cache");
-  }
-  return name;
-}
-
 void Cache::put(const CachedAttachment& attachment) const {
   constexpr unsigned kMode = 0700;  // as the reference: configs may hold secrets
   const std::string name = attachment.key.file_name();

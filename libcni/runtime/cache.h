@@ -5,24 +5,12 @@
 #include <string>
 #include <vector>
 
+#include "libcni/common/attachment.h"
 #include "libcni/config/args.h"
 #include "libcni/config/conf.h"
 #include "libcni/config/json_value.h"
 
 namespace cni {
-
-/// The name of an attachment.
-struct AttachmentKey {
-  std::string network, container_id, ifname;
-  auto operator<=>(const AttachmentKey&) const = default;
-
-  /// "interface 'eth0' of container 'c1' in network 'net1'"
-  std::string str() const;
-  /// NETWORK-CONTAINER-IFNAME. The dashes make it ambiguous, so what is in a file decides.
-  /// \throws Error(kInvalidEnvironment) where a part is empty or no part of a file's name, or the
-  /// whole is longer than a file's name may be.
-  std::string file_name() const;
-};
 
 /// An ADD's arguments and result, for the CHECK, DEL and GC that follow.
 struct CachedAttachment {

@@ -284,7 +284,7 @@ std::vector<Runtime::Found> Runtime::leftovers(const NetworkList& list,
     const Operation operation(options_, newest);
     const auto keep_listed = [&] {
       for (const CachedAttachment& one : operation.cache().list().attachments) {
-        if (one.key.network == list.name) keep.insert({one.key.container_id, one.key.ifname});
+        if (one.key.network == list.name) keep.insert(one.key.in_network());
       }
     };
     keep_listed();
@@ -300,7 +300,7 @@ std::vector<Runtime::Found> Runtime::leftovers(const NetworkList& list,
     std::set<std::string> containers, tags;
     for (const auto& [id, ifname] : keep) {
       containers.insert(id);
-      tags.insert(OwnerTag(list.name, id, ifname).prefix());
+      tags.insert(AttachmentKey{list.name, id, ifname}.tag());
     }
     std::erase_if(out, [&](const Found& found) {
       const Leftover& one = found.leftover;

@@ -59,7 +59,7 @@ std::string netns_of(const cni::Request& chain, const Holder& holder, Command co
 
 cni::Env environment_of(const cni::Request& chain, const Holder& holder, Command command) {
   cni::Env env = chain.env;
-  env["CNI_CONTAINERID"] = holder.owner.container_id;
+  env["CNI_CONTAINERID"] = holder.owner.key.container_id;
   env["CNI_IFNAME"] = holder.interface;
   env["CNI_NETNS"] = netns_of(chain, holder, command);
   env["CNI_ARGS"] = args_of_pod(chain.args);
@@ -83,7 +83,7 @@ json valid_attachments(const std::vector<Entry>& entries, const std::string& res
   for (const Entry& one : entries) {
     if (!one.holder || one.holder->resource != resource) continue;
     out.push_back(
-        {{"containerID", one.holder->owner.container_id}, {"ifname", one.holder->interface}});
+        {{"containerID", one.holder->owner.key.container_id}, {"ifname", one.holder->interface}});
   }
   return out;
 }
@@ -121,19 +121,19 @@ netlink::Fd lock_pod(const Ledger& ledger, const netlink::NetNs& pod, const std:
 bool is_earlier_sandbox(const Holder& holder, const Holder& mine) {
   const StateOwner &other = holder.owner, &own = mine.owner;
   return holder.pod && holder.pod == mine.pod && holder.started < mine.started &&
-         other.container_id != own.container_id && other.network == own.network &&
-         other.ifname == own.ifname;
+         other.key.container_id != own.key.container_id && other.key.network == own.key.network &&
+         other.key.ifname == own.key.ifname;
 }
 
 // Whether the holder's attachment does not exist any more, or was never complete.
 bool is_stale(const Holder& holder, const Holder& mine) {
   if (is_earlier_sandbox(holder, mine) || !plugins::lives(holder.owner)) return true;
-  return holder.owner.is_same_attachment(mine.owner) && holder.result.empty();
+  return holder.owner.key == mine.owner.key && holder.result.empty();
 }
 
 [[noreturn]] void refuse(const Entry& entry, const StateOwner& owner) {
   const StateOwner& other = entry.holder->owner;
-  if (other.is_same_attachment(owner)) {
+  if (other.key == owner.key) {
     throw Error(Code::kInternal,
                 cat("device '", entry.id,
                     "' of an earlier ADD of this attachment "
@@ -141,7 +141,7 @@ bool is_stale(const Holder& holder, const Holder& mine) {
                 "call DEL");
   }
   throw Error(Code::kTryAgainLater,
-              cat("device '", entry.id, "' is still in container '", other.container_id, "'"),
+              cat("device '", entry.id, "' is still in container '", other.key.container_id, "'"),
               cat("its interface is '", entry.holder->interface, "' in ", other.netns));
 }
 
@@ -310,7 +310,7 @@ std::optional<Entry> Sandbox::try_hold(const Entry& entry, const Holder& holder)
     }
   }
   if (!is_stale(*now.holder, holder)) refuse(now, holder.owner);
-  cni::during(cat("detach device '", now.id, "' from ", now.holder->owner.str()),
+  cni::during(cat("detach device '", now.id, "' from ", now.holder->owner.key.as_owner()),
               [&] { let_go(request_, ledger_, now); });
   return std::nullopt;
 }

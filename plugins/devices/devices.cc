@@ -122,7 +122,7 @@ void gc(const cni::Request& request, cni::Collect& collect) {
     if (!one.holder) continue;
     const auto& owner = one.holder->owner;
     const std::string what = cat("device '", one.id, "'");
-    if (!collect.takes(what, owner.network, owner.attachment(), plugins::life_of(owner))) continue;
+    if (!collect.takes(what, owner.key, plugins::life_of(owner))) continue;
     each(cat("detach ", what), [&] { let_go(request, *ledger, one); });
   }
   each("collect what delegates have", [&] {
@@ -170,9 +170,10 @@ void reclaim(const cni::Request& request, cni::Repair& repair) {
   for (const Entry& one : ledger->all()) {
     if (!one.holder) continue;
     const auto& owner = one.holder->owner;
-    if (!owner.is_same_attachment(own) && plugins::lives(owner)) continue;
+    if (owner.key != own.key && plugins::lives(owner)) continue;
     const auto look = [&] {
-      throw Error(Code::kInternal, cat("device '", one.id, "' is still attached to ", owner.str()));
+      throw Error(Code::kInternal,
+                  cat("device '", one.id, "' is still attached to ", owner.key.as_owner()));
     };
     each(cat("detach device '", one.id, "'"),
          [&] { repair.part(look, [&] { let_go(request, *ledger, one); }); });

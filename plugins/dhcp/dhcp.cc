@@ -94,12 +94,12 @@ void collect_named(const cni::Request& request, cni::Collect& collect) {
   cni::BestEffort each;
   for (const State& state : states ? states->all() : std::vector<State>()) {
     const auto& owner = state.owner;
-    if (!collect.takes("DHCP lease", owner.network, owner.attachment(), life_of(owner))) continue;
+    if (!collect.takes("DHCP lease", owner.key, life_of(owner))) continue;
     cni::Request of = request;
-    of.container_id = owner.container_id;
-    of.ifname = owner.ifname;
+    of.container_id = owner.key.container_id;
+    of.ifname = owner.key.ifname;
     of.netns = owner.netns;
-    each(cat("release the lease of ", owner.str()),
+    each(cat("release the lease of ", owner.key.as_owner()),
          [&] { call_daemon(socket_path_of(of), call_of(of, method::kRelease), kShortly); });
   }
   each.finish();

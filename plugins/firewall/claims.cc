@@ -86,7 +86,7 @@ std::vector<ClaimedAddress> Claims::all() const {
 }
 
 std::vector<ClaimedAddress> Claims::of(const Attachment& attachment) const {
-  const std::string owner = attachment.prefix();
+  const std::string owner = attachment.key.tag();
   std::vector<ClaimedAddress> out;
   auto addresses = listed(owner);
   for (const Ip& ip : attachment.addresses) {
@@ -126,7 +126,7 @@ void Claims::remove(const Ip& ip, const std::string& owner) const {
 }
 
 bool Claims::may_have(const Attachment& attachment) const {
-  return dir_.has(attachment.prefix()) || dir_.has(kAside) || dir_.has(kListAside) ||
+  return dir_.has(attachment.key.tag()) || dir_.has(kAside) || dir_.has(kListAside) ||
          !of(attachment).empty();
 }
 

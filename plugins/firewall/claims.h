@@ -20,7 +20,7 @@
 namespace firewall {
 
 struct AddressClaim {
-  std::string owner;  ///< Attachment::prefix()
+  std::string owner;  ///< AttachmentKey::tag()
   Backend backend = Backend::kIptables;
   std::string zone = {};  ///< of firewalld
   bool operator==(const AddressClaim&) const = default;

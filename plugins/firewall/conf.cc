@@ -142,10 +142,6 @@ Conf Conf::readable(const cni::Request& request) noexcept try {
   return {};
 }
 
-std::string Attachment::prefix() const {
-  return cni::OwnerTag(network, container_id, ifname).prefix();
-}
-
 std::vector<Ip> of_family(const std::vector<Ip>& addresses, Family family) {
   std::vector<Ip> out;
   for (const Ip& ip : addresses) {
@@ -155,7 +151,7 @@ std::vector<Ip> of_family(const std::vector<Ip>& addresses, Family family) {
 }
 
 Attachment attachment_of(const cni::Request& request, const std::optional<cni::Result>& result) {
-  Attachment out{request.network, request.container_id, request.ifname};
+  Attachment out{.key = request.key()};
   if (!result) return out;
   for (const cni::Address& address : result->ips) {
     const Ip& ip = address.cidr.ip;

@@ -40,13 +40,10 @@ struct Conf {
 
 /// The firewall's view of one attachment.
 struct Attachment {
-  std::string network, container_id, ifname;
+  cni::AttachmentKey key;
   std::vector<Ip> addresses = {};  ///< each once
   std::string link = {};           ///< the bridge, or of ptp the host veth; empty: not known
   std::vector<std::string> host_links = {};  ///< the other links of the node in prevResult
-
-  /// cni::OwnerTag::prefix().
-  std::string prefix() const;
 };
 
 std::vector<Ip> of_family(const std::vector<Ip>& addresses, Family family);

@@ -47,7 +47,7 @@ void put_own(Node& node, const Conf& conf, const Attachment& attachment) {
     const Claims claims = Claims::create();
     const netlink::Fd lock = claims.lock();
     for (const Ip& ip : addresses_of_reference(node, attachment)) {
-      claims.put(ip, {attachment.prefix(), Backend::kIptables});
+      claims.put(ip, {attachment.key.tag(), Backend::kIptables});
     }
   }
   set_up(node, conf, attachment, backend);  // removes what is claimed of another backend
@@ -102,7 +102,7 @@ void remove_own(Node& node, const Conf& conf, const Attachment& attachment) {
   for (const ClaimedAddress& one : claims->of(attachment)) {
     claims->remove(one.ip, one.claim.owner);
   }
-  claims->remove_list(attachment.prefix());
+  claims->remove_list(attachment.key.tag());
 }
 
 }  // namespace

@@ -14,7 +14,7 @@ namespace nf = netlink::nf;
 using netlink::cat;
 
 nf::Element element_of(const Attachment& attachment, const Ip& ip) {
-  const cni::OwnerTag tag(attachment.network, attachment.container_id, attachment.ifname);
+  const cni::OwnerTag tag = attachment.key.owner_tag();
   return {.key = nf::value_of(ip), .comment = tag.text};
 }
 
@@ -51,7 +51,7 @@ void set_policies(nf::NfSocket& socket, const std::string& admin_chain,
 bool remove(nf::NfSocket& socket, const Attachment& attachment) {
   bool all_own = false;
   socket.commit_planned([&](nf::Batch& batch) {
-    all_own = plugins::plan_remove_elements(socket, pods(), attachment.prefix(),
+    all_own = plugins::plan_remove_elements(socket, pods(), attachment.key.tag(),
                                             attachment.addresses, batch);
     plan_remove_policy(socket, attachment, batch);
   });
@@ -70,7 +70,7 @@ std::optional<std::string> missing(nf::NfSocket& socket, const Attachment& attac
                                    const std::string& admin_chain) {
   if (auto flaw = table_flaw(seen_table(socket), admin_chain)) return flaw;
   const auto seen =
-      plugins::find_elements(socket, pods(), attachment.prefix(), attachment.addresses);
+      plugins::find_elements(socket, pods(), attachment.key.tag(), attachment.addresses);
   for (std::size_t i = 0; i < seen.size(); ++i) {
     const Ip& ip = attachment.addresses[i];
     if (seen[i] == element_of(attachment, ip)) continue;
@@ -92,7 +92,7 @@ std::optional<std::string> missing_policies(nf::NfSocket& socket, const std::str
 
 bool has(nf::NfSocket& socket, const Attachment& attachment) {
   const auto seen =
-      plugins::find_elements(socket, pods(), attachment.prefix(), attachment.addresses);
+      plugins::find_elements(socket, pods(), attachment.key.tag(), attachment.addresses);
   return std::any_of(seen.begin(), seen.end(), [](const auto& one) { return one.has_value(); });
 }
 

@@ -171,14 +171,14 @@ std::optional<std::string> vlan_gateway(netlink::RouteSocket& host, const Attach
 
 std::vector<LinkPolicy> policies_of(const Conf& conf, const Attachment& attachment) {
   if (attachment.link.empty()) return {};
-  const OwnerTag tag(attachment.network, attachment.container_id, attachment.ifname);
+  const OwnerTag tag = attachment.key.owner_tag();
   LinkPolicy first{.link = attachment.link, .policy = conf.policy, .owner = "", .tag = tag.text};
-  first.owner = policy_owner(attachment.network, tag, false);
+  first.owner = policy_owner(attachment.key.network, tag, false);
   if (conf.policy == Policy::kOpen) return {first};
   netlink::RouteSocket host;
   const auto link = host.find(attachment.link);
   const bool of_pod = link && link->kind == "veth";
-  first.owner = policy_owner(attachment.network, tag, of_pod);
+  first.owner = policy_owner(attachment.key.network, tag, of_pod);
   if (link && link->kind == "bridge") first.ports = ports_of(host, *link, attachment);
   if (conf.policy == Policy::kIsolated && !of_pod && first.ports.empty()) {
     throw cni::Error(
@@ -204,7 +204,7 @@ void plan_policy(nf::NfSocket& socket, const LinkPolicy& wanted, nf::Batch& batc
 }
 
 void plan_remove_policy(nf::NfSocket& socket, const Attachment& attachment, nf::Batch& batch) {
-  const std::string owner = attachment.prefix();
+  const std::string owner = attachment.key.tag();
   const bool is_known = !attachment.link.empty();
   const auto all = [&](const nf::SetId& set, const std::vector<std::string>& links) {
     if (!is_known) return socket.all_elements(set);

@@ -147,7 +147,7 @@ void set_up_claimed(Node& node, const Conf& conf, const Attachment& attachment, 
   if (!locked) return set_up_unclaimed(node, conf, attachment, backend);
   const Claims& claims = locked->claims;
   const bool is_firewalld = backend == Backend::kFirewalld;
-  const AddressClaim claim{attachment.prefix(), backend, is_firewalld ? conf.zone : ""};
+  const AddressClaim claim{attachment.key.tag(), backend, is_firewalld ? conf.zone : ""};
   remove_others(node, claims, attachment, claim);
   auto rules = iptables_rules(conf, attachment, backend);
   rules.compare = false;
@@ -293,7 +293,7 @@ void tear_down(Node& node, const Conf& conf, const Attachment& attachment) {
       const netlink::Fd lock = claims->lock();
       const auto own = claims->of(attachment);
       remove_claimed(node, *claims, own);
-      claims->remove_list(attachment.prefix());
+      claims->remove_list(attachment.key.tag());
       found = found || !own.empty();
     });
   }
@@ -350,7 +350,7 @@ std::optional<std::string> missing(Node& node, const Conf& conf, const Attachmen
   const bool has_policy = conf.policy != Policy::kOpen && !plugins::lacks_restore();
   if (flaw || (is_firewalld && !has_policy)) return flaw;
   auto rules = iptables_rules(conf, attachment, backend);
-  if (claims) rules.handles = claims->handles_of(attachment.prefix());
+  if (claims) rules.handles = claims->handles_of(attachment.key.tag());
   return iptables::missing(node.nf(), rules);
 }
 

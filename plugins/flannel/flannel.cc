@@ -200,8 +200,7 @@ void gc(const cni::Request& request, cni::Collect& collect) {
   if (!files) return;
   for (const State& state : files->all()) {
     const std::string what = cat("state file ", files->path_of(state.name));
-    const cni::Attachment owner{state.container_id, state.ifname};
-    if (collect.takes(what, state.network, owner, cni::life_by_age(state.modified))) {
+    if (collect.takes(what, state.key, cni::life_by_age(state.modified))) {
       files->remove(state.name);
     }
   }

@@ -49,8 +49,8 @@ bool is_sound(const nlohmann::json& config) {
 
 bool is_of(const State& state, const cni::Request& request) {
   if (state.config.empty()) return true;  // whoever it belonged to cannot use it
-  return state.network == request.network &&
-         (state.ifname.empty() || state.ifname == request.ifname);
+  const std::string& ifname = state.key.ifname;
+  return state.key.network == request.network && (ifname.empty() || ifname == request.ifname);
 }
 
 }  // namespace
@@ -76,12 +76,7 @@ std::string StateFiles::ifname_of(const std::string& name) const {
 }
 
 std::optional<State> StateFiles::read(const std::string& name) const {
-  State out{.name = name,
-            .config = {},
-            .network = {},
-            .container_id = name.substr(0, name.find(':')),
-            .ifname = {},
-            .modified = 0};
+  State out{.name = name, .key = {"", name.substr(0, name.find(':')), ""}};
   const auto file = dir_.read(name);
   if (!file) return dir_.has(name) ? std::optional(out) : std::nullopt;
   const auto config = cni::try_parse_json(file->content);
@@ -94,8 +89,8 @@ std::optional<State> StateFiles::read(const std::string& name) const {
   }
   out.config = file->content;
   out.modified = file->modified;
-  out.network = text_at(config, "name");
-  out.ifname = ifname_of(name);
+  out.key.network = text_at(config, "name");
+  out.key.ifname = ifname_of(name);
   return out;
 }
 

@@ -12,11 +12,10 @@ namespace flannel {
 
 /// What is at the name of a state file.
 struct State {
-  std::string name;                  ///< of the file
-  std::string config;                ///< the delegate's; empty: the file is torn, or no file
-  std::string network;               ///< in the config
-  std::string container_id, ifname;  ///< ifname is empty where nothing tells it
-  std::time_t modified = 0;          ///< seconds since the epoch
+  std::string name;             ///< of the file
+  std::string config = {};      ///< the delegate's; empty: the file is torn, or no file
+  cni::AttachmentKey key = {};  ///< network: in the config; ifname: empty where nothing tells it
+  std::time_t modified = 0;     ///< seconds since the epoch
 };
 
 /// The files with the delegates' configs, in `dataDir`. The one of a container's first attachment

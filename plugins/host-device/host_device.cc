@@ -36,7 +36,7 @@ Link find_with_owner(RouteSocket& host, const Conf& conf, const Selection& selec
 } catch (const cni::Error& e) {
   for (const State& state : states.all()) {
     if (!is_selected(conf, selection, state.device)) continue;
-    throw cni::Error(e.code(), e.what(), cat(state.owner.str(), " has the device"));
+    throw cni::Error(e.code(), e.what(), cat(state.owner.key.as_owner(), " has the device"));
   }
   throw;
 }
@@ -197,7 +197,7 @@ void gc(const cni::Request& request, cni::Collect& collect) {
     for (const State& state : states ? states->all() : std::vector<State>()) {
       const auto& owner = state.owner;
       const std::string what = cat("device '", state.device.name, "'");
-      if (!collect.takes(what, owner.network, owner.attachment(), life_of(owner))) continue;
+      if (!collect.takes(what, owner.key, life_of(owner))) continue;
       const bool done =
           each(cat("return '", state.device.name, "'"), [&] { restore(host, *states, state); });
       are_back = are_back && done;
@@ -242,7 +242,7 @@ void reclaim(const cni::Request& request, cni::Repair& repair) {
   for (const State& state : stale(host, *states)) {
     const auto look = [&] {
       throw cni::Error(Code::kInternal,
-                       cat("device '", state.device.name, "' of ", state.owner.str(),
+                       cat("device '", state.device.name, "' of ", state.owner.key.as_owner(),
                            " is on the node and has not been restored"));
     };
     each(cat("restore '", state.device.name, "'"),

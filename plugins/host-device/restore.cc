@@ -46,7 +46,7 @@ bool is_device(const Link& link, const State& state, std::optional<int> host_nsi
   if (!device.kind.empty() && !has_other_end(link, device, host_nsid)) return false;
   if (device.is_hardware() && (device.permanent_mac || !device.hardware.empty())) return true;
   if (host_nsid) return link.index == state.index_in_pod();
-  const bool is_named = link.name == device.name || link.name == state.owner.ifname;
+  const bool is_named = link.name == device.name || link.name == state.owner.key.ifname;
   return is_named && (link.index == device.index || link.index == state.pod_index);
 }
 
@@ -181,7 +181,8 @@ void give_back_hardware(const cni::Request& request) {
   const auto lock = states.lock();
   for (const State& state : states.all()) {
     if (recognise({*link}, state, pod.socket.nsid(NetNs::current()).value_or(-1))) return;
-    if (state.device.name == link->alias) return note_that_it_stays(*link, state.owner.str());
+    if (state.device.name == link->alias)
+      return note_that_it_stays(*link, state.owner.key.as_owner());
   }
   RouteSocket host;
   if (host.find(link->alias)) return note_that_it_stays(*link, "the node");

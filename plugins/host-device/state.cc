@@ -3,8 +3,8 @@
 #include <algorithm>
 
 #include "libcni/config/names.h"
-#include "plugins/common/state/fields.h"
 #include "plugins/host-device/settings.h"
+#include "plugins/state/fields.h"
 
 namespace plugins {
 

@@ -7,10 +7,10 @@
 
 #include "netlink/route/link_settings.h"
 #include "netlink/route/socket.h"
-#include "plugins/common/state/state_dir.h"
 #include "plugins/host-device/device.h"
 #include "plugins/host-device/stacked.h"
 #include "plugins/names/state.h"
+#include "plugins/state/state_dir.h"
 
 /// State files: one per attachment in names::kHostDeviceStateDir. ADD writes it before it moves the
 /// device, DEL removes it when the device is back and as it was. A pod can write names, aliases and

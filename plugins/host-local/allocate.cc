@@ -22,20 +22,20 @@ cni::Address address_of(const Cursor::Candidate& found) {
 }
 
 Error duplicate(const Ip& ip, const Owner& owner) {
-  return {
-      Code::kInternal,
-      cat(ip.str(), " has been allocated to ", owner.id, ", duplicate allocation is not allowed"),
-      cat("interface '", owner.ifname, "' holds the lease; DEL releases it")};
+  return {Code::kInternal,
+          cat(ip.str(), " has been allocated to ", owner.container_id,
+              ", duplicate allocation is not allowed"),
+          cat("interface '", owner.ifname, "' holds the lease; DEL releases it")};
 }
 
 // The owner's leases of this boot. Those of an earlier boot and stale index entries are removed.
 std::vector<Ip> settle(const Store& store, const Owner& owner) {
   std::vector<Ip> out;
   const OwnerIndex index = store.index();
-  for (const OwnerIndex::Entry& entry : index.find({owner, owner.bare()})) {
+  for (const OwnerIndex::Entry& entry : index.find({owner, bare(owner)})) {
     const auto file = store.read(entry.ip);
     const std::string record =
-        OwnerIndex::is_of(entry, owner) ? owner.record() : owner.bare().record();
+        OwnerIndex::is_of(entry, owner) ? record_of(owner) : record_of(bare(owner));
     const bool holds = file && trimmed(file->content) == record;
     const Origin origin = holds ? index.origin_of(entry) : Origin::kUntold;
     const bool may_live = origin == Origin::kThisBoot || origin == Origin::kElsewhere;
@@ -43,7 +43,7 @@ std::vector<Ip> settle(const Store& store, const Owner& owner) {
       out.push_back(entry.ip);
     } else if (holds) {
       cni::note(cat("host-local: network '", store.network(), "': replaced stale lease ",
-                    entry.ip.str(), " of ", owner.str(), ", from before the last boot"));
+                    entry.ip.str(), " of ", str(owner), ", from before the last boot"));
       store.discard(entry.ip, {&entry, 1});
     } else {
       index.remove(entry);

@@ -7,6 +7,7 @@
 #include "libcni/common/hash.h"
 #include "libcni/config/json.h"
 #include "netlink/types/fd.h"
+#include "plugins/state/host_local.h"
 
 namespace host_local {
 
@@ -70,13 +71,6 @@ std::string Host::machine() const try {
   return is_id ? cni::sha512_hex(cat("patchbay ", id), kEnough) : std::string(kUnknownMachine);
 } catch (const netlink::Error&) {
   return std::string(kUnknownMachine);
-}
-
-std::string_view trimmed(std::string_view text) {
-  constexpr std::string_view kBlank = " \t\r\n\v\f";
-  const auto begin = text.find_first_not_of(kBlank);
-  if (begin == std::string_view::npos) return {};
-  return text.substr(begin, text.find_last_not_of(kBlank) - begin + 1);
 }
 
 }  // namespace host_local

@@ -37,7 +37,4 @@ struct Host {
   std::string machine() const;
 };
 
-/// Text without the white space around it.
-std::string_view trimmed(std::string_view text);
-
 }  // namespace host_local

@@ -65,34 +65,32 @@ std::vector<Ip> hints_from(const cni::Request& request) {
 
 // "ID" + CR LF, the incomplete lease of a running container, keeps its address.
 Owner keeper_of(const File& file) {
-  return Owner::parse(file.content).value_or(Owner{std::string(trimmed(file.content)), {}});
+  return owner_in(file.content).value_or(Owner{std::string(trimmed(file.content)), {}});
 }
 
 // Whether the index has a lease of a valid attachment whose file says nothing of it, as one that is
 // torn or empty: the address is in use.
 bool is_noted_as_kept(std::span<const OwnerIndex::Entry> noted, const File& file,
                       const std::vector<cni::Attachment>& valid) {
-  const auto named = Owner::parse(file.content);
+  const auto named = owner_in(file.content);
   const auto is_noted = [&noted](const Owner& owner) {
     return std::any_of(noted.begin(), noted.end(), [&owner](const OwnerIndex::Entry& entry) {
       return OwnerIndex::is_of(entry, owner);
     });
   };
   if (named && is_noted(*named)) return false;
-  return std::any_of(valid.begin(), valid.end(), [&](const cni::Attachment& one) {
-    return is_noted({one.container_id, one.ifname});
-  });
+  return std::any_of(valid.begin(), valid.end(), is_noted);
 }
 
 // Files that are no lease, or may be another machine's: the list has only this one's attachments.
 bool is_not_for_gc(const Store& store, const Ip& ip, const File& file,
                    const std::set<Origin>& noted) {
   if (noted.contains(Origin::kElsewhere)) return true;
-  const auto owner = Owner::parse(file.content);
+  const auto owner = owner_in(file.content);
   // An operator's text, also over a lease.
   if (!owner && !is_torn(file.content) && !is_empty(file.content)) return true;
   if (noted.contains(Origin::kThisBoot) || noted.contains(Origin::kEarlier)) return false;
-  if (owner) return !owner->is_surely_a_lease() || store.index().is_shared();
+  if (owner) return !is_surely_a_lease(*owner) || store.index().is_shared();
   return survey(store, {ip}).dead.empty();
 }
 
@@ -104,7 +102,7 @@ void free_stale(const Store& store, const cni::Request& request, cni::Collect& c
     each(cat("free ", ip.str()), [&] {
       const auto file = store.read(ip);
       const Owner owner = file ? keeper_of(*file) : Owner();
-      if (!file || collect.is_valid({owner.id, owner.ifname})) return;
+      if (!file || collect.is_valid(owner)) return;
       const auto own = OwnerIndex::of(entries, ip);
       if (is_noted_as_kept(own, *file, collect.valid())) return;
       std::set<Origin> noted;
@@ -113,7 +111,7 @@ void free_stale(const Store& store, const cni::Request& request, cni::Collect& c
       if (is_not_for_gc(store, ip, *file, noted)) return;
       const std::string what = cat("lease ", ip.str());
       const cni::Life life = cni::life_by_age(file->modified);
-      if (!collect.takes(what, request.network, {owner.id, owner.ifname}, life)) return;
+      if (!collect.takes(what, {request.network, owner.container_id, owner.ifname}, life)) return;
       store.discard(ip, own);
     });
   }
@@ -157,7 +155,8 @@ void check(const cni::Request& request) {
   const Owner owner = owner_of(request);
   // No lock is needed: leases are created and removed atomically.
   if (store && !store->owned(owner, hints_from(request)).empty()) return;
-  throw Error(Code::kInternal, "host-local: Failed to find address added by container " + owner.id,
+  throw Error(Code::kInternal,
+              "host-local: Failed to find address added by container " + owner.container_id,
               cat("interface '", owner.ifname, "' in ", conf.data_dir, "/", request.network));
 }
 

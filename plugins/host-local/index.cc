@@ -21,24 +21,7 @@ constexpr std::size_t kHashLength = 32;
 // Numbers are given without gaps, but the reference, killed in the middle of a DEL, leaves some.
 constexpr unsigned kMaxGap = 4;
 
-bool is_id_char(char c) {
-  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' ||
-         c == '.' || c == '-';
-}
-
-bool is_id(std::string_view text) {
-  return !text.empty() && std::all_of(text.begin(), text.end(), is_id_char);
-}
-
-bool is_ifname(std::string_view text) {
-  constexpr std::size_t kMaxIfname = 15;
-  return !text.empty() && text.size() <= kMaxIfname &&
-         std::all_of(text.begin(), text.end(), [](char c) {
-           return static_cast<unsigned char>(c) > ' ' && c != '/' && c != ':' && c != '\x7f';
-         });
-}
-
-std::string hash_of(const Owner& owner) { return cni::sha512_hex(owner.record(), kHashLength); }
+std::string hash_of(const Owner& owner) { return cni::sha512_hex(record_of(owner), kHashLength); }
 
 // Something else than a directory is not ours, and no reason to fail a DEL.
 std::optional<Dir> directory(const Dir& dir, const std::string& name) try {
@@ -68,44 +51,6 @@ std::optional<Ip> ip_behind(const Dir& boot_dir, const std::string& name) {
 }
 
 }  // namespace
-
-std::optional<Owner> Owner::parse(std::string_view content) {
-  const std::string_view text = trimmed(content);
-  const auto line_end = text.find("\r\n");
-  if (line_end == std::string_view::npos) {
-    // "ID" + CR is what a torn write leaves; a bare ID of old has no CR.
-    if (!is_id(text) || content.find('\r') != std::string_view::npos) return std::nullopt;
-    return Owner{std::string(text), {}};
-  }
-  const auto id = text.substr(0, line_end);
-  const auto ifname = text.substr(line_end + 2);
-  if (!is_id(id) || !is_ifname(ifname)) return std::nullopt;
-  return Owner{std::string(id), std::string(ifname)};
-}
-
-std::optional<Owner> Owner::named_in(std::string_view content) {
-  const std::string_view text = trimmed(content);
-  const auto line_end = text.find("\r\n");
-  const auto id = text.substr(0, line_end);
-  if (!is_id(id)) return std::nullopt;
-  const auto rest = line_end == std::string_view::npos ? "" : text.substr(line_end + 2);
-  return Owner{std::string(id), std::string(rest)};
-}
-
-bool Owner::is_surely_a_lease() const {
-  constexpr std::size_t kMinId = 32;
-  return !ifname.empty() ||
-         (id.size() >= kMinId && id.find_first_not_of("0123456789abcdef-") == std::string::npos);
-}
-
-std::string Owner::str() const {
-  return ifname.empty() ? cat("'", id, "'") : cat("'", id, "' '", ifname, "'");
-}
-
-std::optional<Ip> ip_of(const std::string& file_name) {
-  const auto ip = Ip::parse(file_name);
-  return ip && ip->str() == file_name ? ip : std::nullopt;
-}
 
 void OwnerIndex::find_in(const Dir& boot_dir, const std::string& boot, const std::string& hash,
                          std::vector<Entry>& out) {

@@ -11,36 +11,14 @@
 #include "libcni/common/dir.h"
 #include "plugins/host-local/cursor.h"
 #include "plugins/host-local/host.h"
+#include "plugins/state/host_local.h"
 
 namespace host_local {
 
 using cni::Dir;
 
-/// The owner of an address: one interface of one container.
-struct Owner {
-  std::string id, ifname;  ///< ifname is empty for a record of before interface names were kept
-
-  /// The content of the reservation: ID CR LF IFNAME, as the reference writes it on every system;
-  /// without an ifname the ID alone.
-  std::string record() const { return ifname.empty() ? id : id + "\r\n" + ifname; }
-  /// Empty: content is neither a record nor a bare container ID.
-  static std::optional<Owner> parse(std::string_view content);
-  /// The same for whatever a DEL may ask for, also what parse() takes for torn: an owner whose
-  /// record is content without the white space around it.
-  static std::optional<Owner> named_in(std::string_view content);
-  /// Whether a record of which nothing else is known is a lease: it names an interface, or an ID as
-  /// runtimes make them. A word like "printer" may be what an operator wrote to reserve the
-  /// address.
-  bool is_surely_a_lease() const;
-  /// The owner of this container's records that name no interface.
-  Owner bare() const { return {id, {}}; }
-  /// "'ID' 'IFNAME'".
-  std::string str() const;
-  bool operator==(const Owner&) const = default;
-};
-
-/// The address that a file of this name reserves; nothing for any other file.
-std::optional<Ip> ip_of(const std::string& file_name);
+/// The owner of this container's records that name no interface.
+inline Owner bare(const Owner& owner) { return {owner.container_id, {}}; }
 
 /// When and where an entry was made.
 enum class Origin {

@@ -44,7 +44,7 @@ std::vector<Ip> IndexUpdate::held_by(const Owner& owner) noexcept {
     look();
     if (!survey_) return;
     for (const Found& one : survey_->living) {
-      if (one.named == owner || one.named == owner.bare()) out.push_back(one.ip);
+      if (one.named == owner || one.named == bare(owner)) out.push_back(one.ip);
     }
   });
   return out;
@@ -54,8 +54,8 @@ bool IndexUpdate::note(const std::vector<Found>& reservations, std::string_view 
   for (const Found& one : reservations) {
     if (!one.named || is_noted(one)) continue;
     const auto file = store_.read(one.ip);  // may have been freed since
-    if (!file || Owner::named_in(file->content) != one.named) continue;
-    const auto of = one.named->is_surely_a_lease() ? boot : kUnknownBoot;
+    if (!file || owner_named_in(file->content) != one.named) continue;
+    const auto of = is_surely_a_lease(*one.named) ? boot : kUnknownBoot;
     if (!store_.index().adopt(*one.named, one.ip, of)) return false;
   }
   return true;

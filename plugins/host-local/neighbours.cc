@@ -20,14 +20,12 @@ static constexpr const char* kBridge = "bridge";  // a key of the plugin bridge
 
 /// The owner of a lease of another network.
 struct Neighbours::Tenant {
-  std::string network;
-  Owner owner;
+  cni::AttachmentKey key;
   Ip ip;
 
-  std::string tag() const { return cni::OwnerTag(network, owner.id, owner.ifname).prefix(); }
   // Links of the reference plugins have no alias, and the pod can remove that of others.
   bool has(RouteSocket& pod, const Link& link) const {
-    if (link.alias.starts_with(tag())) return true;
+    if (link.alias.starts_with(key.tag())) return true;
     return std::ranges::any_of(pod.addresses(link),
                                [&](const auto& one) { return one.cidr.ip == ip; });
   }
@@ -71,21 +69,21 @@ std::string Neighbours::network_with(const Ip& ip) {
 bool Neighbours::lives(const std::string& network, const Ip& ip) {
   const auto dir = base_->sub_or_link(network);
   const auto file = dir ? dir->read(ip.str()) : std::nullopt;
-  const auto owner = file ? Owner::parse(file->content) : std::nullopt;
+  const auto owner = file ? owner_in(file->content) : std::nullopt;
   if (!owner || owner->ifname.empty()) return false;
-  const Tenant tenant{network, *owner, ip};
+  const Tenant tenant{{network, owner->container_id, owner->ifname}, ip};
   if (segment_.kind == Segment::Kind::kMaster) {
     return own_master() != 0 && lives_in_its_namespace(tenant);
   }
-  const auto veths = plugins::host_veths_of(host(), tenant.tag());
+  const auto veths = plugins::host_veths_of(host(), tenant.key.tag());
   if (veths.empty()) return lives_in_its_namespace(tenant);
   return std::ranges::any_of(veths, [&](const Link& link) { return is_on_segment(link); });
 }
 
 // A namespace that exists and cannot be looked into may have the address.
 bool Neighbours::lives_in_its_namespace(const Tenant& tenant) try {
-  const auto path = store_.host().cached_netns(
-      cat(tenant.network, "-", tenant.owner.id, "-", tenant.owner.ifname));
+  const auto& [network, id, ifname] = tenant.key;
+  const auto path = store_.host().cached_netns(cat(network, "-", id, "-", ifname));
   const auto ns = path ? NetNs::find(*path) : std::nullopt;
   if (!ns) return false;
   RouteSocket pod(*ns);

@@ -40,7 +40,7 @@ std::optional<Store> Restoration::open() const {
 bool Restoration::holds(const Store& store, const Ip& ip) const {
   const auto file = store.read(ip);
   const auto content = file ? trimmed(file->content) : std::string_view();
-  return file && (content == owner_.record() || content == owner_.id);
+  return file && (content == record_of(owner_) || content == owner_.container_id);
 }
 
 Error Restoration::taken(const Store& store, const Ip& ip) const {

@@ -33,7 +33,7 @@ class Examiner {
   }
 
   bool is_dead(const Ip& ip, const File& file) {
-    const auto owner = Owner::parse(file.content);
+    const auto owner = owner_in(file.content);
     const bool torn = is_torn(file.content);
     if (!owner && !torn && !is_empty(file.content)) return false;  // an operator's text
     bool noted_before = false;
@@ -50,7 +50,7 @@ class Examiner {
     if (torn) return true;  // nobody writes while the lock is held
     if (!is_from_before_boot(file) || !is_own()) return false;
     if (!owner) return true;
-    return owner->is_surely_a_lease() && !has_living_netns(*owner, file.modified + kClockSlack);
+    return is_surely_a_lease(*owner) && !has_living_netns(*owner, file.modified + kClockSlack);
   }
 
  private:
@@ -67,7 +67,7 @@ class Examiner {
 
   // libcni's cache names its files NETWORK-ID-IFNAME.
   bool has_living_netns(const Owner& owner, std::time_t then) {
-    const std::string prefix = cat(store_.network(), "-", owner.id, "-");
+    const std::string prefix = cat(store_.network(), "-", owner.container_id, "-");
     const Host& host = store_.host();
     if (!owner.ifname.empty()) return names_a_living_netns(host, cat(prefix, owner.ifname), then);
     if (!cached_) {
@@ -95,8 +95,8 @@ std::string age(std::time_t seconds) {
 }
 
 std::string owner_text(const File& file) {
-  const auto owner = Owner::parse(file.content);
-  if (owner) return owner->str();
+  const auto owner = owner_in(file.content);
+  if (owner) return str(*owner);
   return is_torn(file.content) || is_empty(file.content) ? "an incomplete lease"
                                                          : "a file that is not a lease";
 }
@@ -112,7 +112,7 @@ bool is_torn(std::string_view content) {
   const std::string_view text = content.substr(0, content.find_last_not_of('\0') + 1);
   const auto line_end = std::min(text.find('\r'), text.size());
   const std::string_view rest = text.substr(line_end);
-  if (!Owner::parse(text.substr(0, line_end))) return false;
+  if (!owner_in(text.substr(0, line_end))) return false;
   return text.size() < content.size() || rest == "\r" || rest == "\r\n";
 }
 
@@ -130,7 +130,7 @@ Survey survey(const Store& store, const std::vector<Ip>& ips) {
     auto& list = examiner.is_dead(ip, *file) ? out.dead : out.living;
     list.push_back({ip,
                     owner_text(*file),
-                    Owner::named_in(file->content),
+                    owner_named_in(file->content),
                     file->modified,
                     {entries.begin(), entries.end()}});
   }

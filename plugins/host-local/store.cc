@@ -51,7 +51,7 @@ std::vector<Ip> Store::used() const {
 
 bool Store::holds(const Ip& ip, const Owner& owner) const {
   const auto file = read(ip);
-  return file && trimmed(file->content) == owner.record();
+  return file && trimmed(file->content) == record_of(owner);
 }
 
 bool Store::reserve(const Ip& ip, const Owner& owner) const {
@@ -59,7 +59,7 @@ bool Store::reserve(const Ip& ip, const Owner& owner) const {
   // The index first: a DEL after a kill between the two finds what there is.
   const auto entry = index().add(owner, ip);
   try {
-    if (dir_.publish(ip.str(), owner.record())) return true;
+    if (dir_.publish(ip.str(), record_of(owner))) return true;
   } catch (...) {
     if (entry) index().remove(*entry);
     throw;
@@ -75,13 +75,13 @@ void Store::discard(const Ip& ip, std::span<const OwnerIndex::Entry> entries) co
 
 // The reference's two passes in one: full records, and only where there is none bare container IDs.
 std::vector<Ip> Store::scan(const Owner& owner) const {
-  const std::string record = owner.record();
+  const std::string record = record_of(owner);
   std::vector<Ip> full, bare;
   for (const Ip& ip : used()) {
     const auto file = read(ip);
     const std::string_view content = file ? trimmed(file->content) : std::string_view();
     if (content == record) full.push_back(ip);
-    if (content == owner.id) bare.push_back(ip);
+    if (content == owner.container_id) bare.push_back(ip);
   }
   return full.empty() ? bare : full;
 }
@@ -103,7 +103,7 @@ void Store::forget(const Ip& ip) const {
 }
 
 bool Store::release_indexed(const Owner& owner) const {
-  const std::string record = owner.record();
+  const std::string record = record_of(owner);
   const auto entries = index().find(owner);
   for (const OwnerIndex::Entry& entry : entries) {
     const auto file = read(entry.ip);
@@ -131,7 +131,7 @@ bool Store::release(const Owner& owner, const std::vector<Ip>& hints,
   remove_left_overs();
   if (known) return true;
   if (!complete_index()) return release_unindexed(owner);
-  return release_indexed(owner) || release_indexed(owner.bare());
+  return release_indexed(owner) || release_indexed(bare(owner));
 }
 
 void Store::remove_left_overs() const {

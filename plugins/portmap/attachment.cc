@@ -8,14 +8,10 @@
 #include "libcni/common/error.h"
 #include "libcni/common/hash.h"
 #include "libcni/common/lock.h"
-#include "plugins/common/state/fields.h"
+#include "plugins/state/fields.h"
 
 namespace plugins {
 
-template <>
-inline constexpr auto kFields<portmap::Owner> = std::tuple{
-    Field{"network", &portmap::Owner::network}, Field{"containerID", &portmap::Owner::container_id},
-    Field{"ifname", &portmap::Owner::ifname}};
 template <>
 inline constexpr auto kFields<portmap::Options> =
     std::tuple{Field{"snat", &portmap::Options::snat},
@@ -182,31 +178,26 @@ std::optional<ContainerState> container_from(const std::string& text) {
   return out;
 }
 
-std::string Owner::container_hash() const { return cni::sha512_hex(container_id, 16); }
+std::string container_hash(const Owner& owner) { return cni::sha512_hex(owner.container_id, 16); }
 
-std::string Owner::tag() const {
-  return cat(cni::OwnerTag(network, container_id, ifname).prefix(), "-", container_hash());
-}
+std::string tag_of(const Owner& owner) { return cat(owner.tag(), "-", container_hash(owner)); }
 
-std::string Owner::comment() const {
+std::string element_comment(const Owner& owner) {
   constexpr std::size_t kMaxComment = 128;  // nft's limit for a comment
-  std::string out = cat(tag(), ", net: ", without_quotes(network), ", if: ", without_quotes(ifname),
-                        ", id: ", without_quotes(container_id));
+  const auto& [network, id, ifname] = owner;
+  std::string out =
+      without_quotes(cat(tag_of(owner), ", net: ", network, ", if: ", ifname, ", id: ", id));
   if (out.size() > kMaxComment) out.resize(kMaxComment);
   return out;
 }
 
-std::string Owner::container_hash_in(const std::string& tag) {
+std::string container_hash_in(const std::string& tag) {
   const auto dash = tag.rfind('-');
   return dash == std::string::npos ? "" : tag.substr(dash + 1);
 }
 
-bool Owner::is_another_of(const std::string& other) const {
-  return container_hash_in(other) == container_hash() && other != tag();
-}
-
-std::string Owner::str() const {
-  return cat("container '", container_id, "' (network '", network, "', interface '", ifname, "')");
+bool is_of_sibling(const std::string& tag, const Owner& owner) {
+  return container_hash_in(tag) == container_hash(owner) && tag != tag_of(owner);
 }
 
 std::optional<StateDir> StateDir::find(const std::string& path) {
@@ -228,14 +219,14 @@ StateDir::Reading StateDir::read(const std::string& container_hash) const {
 }
 
 std::optional<Attachment> StateDir::find(const Owner& owner) const {
-  const ContainerState container = read(owner.container_hash()).attachments;
+  const ContainerState container = read(container_hash(owner)).attachments;
   const auto it = std::find_if(container.begin(), container.end(), of(owner));
   if (it == container.end()) return std::nullopt;
   return *it;
 }
 
 std::optional<Attachment> StateDir::put(const Attachment& attachment) const {
-  const std::string name = attachment.owner.container_hash();
+  const std::string name = container_hash(attachment.owner);
   std::optional<Attachment> before;
   if (!dir_.publish(name, text_of({attachment}))) {
     ContainerState container = read(name).attachments;
@@ -247,16 +238,16 @@ std::optional<Attachment> StateDir::put(const Attachment& attachment) const {
     }
     dir_.replace(name, text_of(container), kAside);
   }
-  for (const Ip& ip : attachment.targets()) addresses().put(ip, attachment.owner.tag());
+  for (const Ip& ip : attachment.targets()) addresses().put(ip, tag_of(attachment.owner));
   return before;
 }
 
 void StateDir::remove(const Owner& owner) const {
-  const std::string name = owner.container_hash();
+  const std::string name = container_hash(owner);
   ContainerState container = read(name).attachments;
   const auto own = std::find_if(container.begin(), container.end(), of(owner));
   if (own != container.end()) {
-    for (const Ip& ip : own->targets()) addresses().remove(ip, owner.tag());
+    for (const Ip& ip : own->targets()) addresses().remove(ip, tag_of(owner));
     container.erase(own);
   }
   if (container.empty()) {
@@ -285,7 +276,7 @@ void StateDir::make_claims(const std::vector<std::pair<Key, Owner>>& all) const 
   discard_new_claims(dir_);
   try {
     const Dir claims = dir_.make_sub(kNewClaims);
-    for (const auto& [key, owner] : all) claims.make_link(file_name(key), owner.tag());
+    for (const auto& [key, owner] : all) claims.make_link(file_name(key), tag_of(owner));
     dir_.rename(kNewClaims, kClaims);
   } catch (const netlink::Error&) {
     discard_new_claims(dir_);
@@ -300,13 +291,13 @@ std::string StateDir::claimant(const Key& key) const {
 
 void StateDir::claim(const Key& key, const Owner& owner) const {
   const Dir claims = dir_.make_sub(kClaims);
-  if (claims.make_link(file_name(key), owner.tag())) return;
-  claims.replace_link(file_name(key), owner.tag(), kAside);
+  if (claims.make_link(file_name(key), tag_of(owner))) return;
+  claims.replace_link(file_name(key), tag_of(owner), kAside);
 }
 
 bool StateDir::release(const Key& key, const Owner& owner) const {
   const auto claims = dir_.sub(kClaims);
-  if (!claims || claims->read_link(file_name(key)) != owner.tag()) return false;
+  if (!claims || claims->read_link(file_name(key)) != tag_of(owner)) return false;
   return claims->remove(file_name(key));
 }
 

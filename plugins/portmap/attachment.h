@@ -1,12 +1,12 @@
 #pragma once
 
-#include <compare>
 #include <functional>
 #include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "libcni/common/attachment.h"
 #include "libcni/common/dir.h"
 #include "plugins/names/state.h"
 #include "plugins/portmap/address_index.h"
@@ -19,24 +19,18 @@
 namespace portmap {
 
 /// The attachment that owns a mapping.
-struct Owner {
-  std::string network, container_id, ifname;
-  auto operator<=>(const Owner&) const = default;
-
-  /// 16 hex digits of SHA-512(container_id): the name of the container's file.
-  std::string container_hash() const;
-  /// "H1-H2-C": hashes of network, of interface and container (as in cni::OwnerTag), and
-  /// container_hash(); 50 characters. Comments of elements start with it.
-  std::string tag() const;
-  /// tag() and the names in clear; at most 128 bytes, no double quotes.
-  std::string comment() const;
-  /// The container_hash() in a tag; empty for other text.
-  static std::string container_hash_in(const std::string& tag);
-  /// Whether the tag is that of another attachment of the same container.
-  bool is_another_of(const std::string& tag) const;
-  /// "container 'c1' (network 'net1', interface 'eth0')".
-  std::string str() const;
-};
+using Owner = cni::AttachmentKey;
+/// 16 hex digits of SHA-512(container_id): the name of the container's file.
+std::string container_hash(const Owner& owner);
+/// "H1-H2-C": AttachmentKey::tag() and container_hash(); 50 characters. Comments of elements start
+/// with it.
+std::string tag_of(const Owner& owner);
+/// Of an element: tag_of() and the names in clear; at most 128 bytes, no double quotes.
+std::string element_comment(const Owner& owner);
+/// The container_hash() in a tag; empty for other text.
+std::string container_hash_in(const std::string& tag);
+/// Whether the tag is that of another attachment of the same container.
+bool is_of_sibling(const std::string& tag, const Owner& owner);
 
 /// The mappings of one attachment, as ADD set them up.
 struct Attachment {

@@ -51,7 +51,7 @@ bool has_living_veth(const std::string& tag) {
 
 // \throws cni::Error(kPortInUse) if the owner of the tag exists, or if that cannot be told.
 void refuse_owner(const StateDir& state, const std::string& tag, const Key& key) {
-  const std::string file = Owner::container_hash_in(tag);
+  const std::string file = container_hash_in(tag);
   const StateDir::Reading reading = state.read(file);
   if (reading.exists && reading.attachments.empty()) {
     throw cni::Error(kPortInUse,
@@ -66,9 +66,9 @@ void refuse_owner(const StateDir& state, const std::string& tag, const Key& key)
                      "`cnitool repair` writes it again");
   }
   for (const Attachment& one : reading.attachments) {
-    if (one.owner.tag() != tag || !owner_exists(one)) continue;
+    if (tag_of(one.owner) != tag || !owner_exists(one)) continue;
     const Claim* const theirs = claim_of(one.claims, key);
-    throw cni::Error(kPortInUse, cat("map ", key.str(), ": in use by ", one.owner.str(),
+    throw cni::Error(kPortInUse, cat("map ", key.str(), ": in use by ", one.owner.as_owner(),
                                      theirs == nullptr ? "" : " at " + theirs->target_str()));
   }
 }
@@ -76,7 +76,7 @@ void refuse_owner(const StateDir& state, const std::string& tag, const Key& key)
 // All networks of the container lose the port: rules of the next one would match instead.
 void put_losers(const StateDir& state, const std::string& tag, const Key& key,
                 std::vector<Attachment>& losers) {
-  for (Attachment& one : state.read(Owner::container_hash_in(tag)).attachments) {
+  for (Attachment& one : state.read(container_hash_in(tag)).attachments) {
     const Claim* const theirs = claim_of(one.claims, key);
     if (theirs == nullptr) continue;
     const auto known = std::find_if(losers.begin(), losers.end(), [&](const Attachment& loser) {
@@ -109,8 +109,8 @@ Plan plan(const Context& context, const Attachment& wanted, OnConflict policy) {
   Plan out{wanted, {}, wanted.claims, {}};
   for (const Backend* const backend : {&nft::kBackend, &iptables::kBackend}) {
     for (const auto& [key, tag] : backend->owners(context, wanted)) {
-      if (tag.empty() || tag == wanted.owner.tag()) continue;
-      if (wanted.owner.is_another_of(tag)) {
+      if (tag.empty() || tag == tag_of(wanted.owner)) continue;
+      if (is_of_sibling(tag, wanted.owner)) {
         const auto has_key = [&port = key](const Claim& claim) { return claim.key == port; };
         std::erase_if(out.granted, has_key);
         continue;

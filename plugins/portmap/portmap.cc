@@ -31,10 +31,6 @@ using netlink::Capability;
 using netlink::RouteSocket;
 using netlink::nf::NfSocket;
 
-Owner owner_of(const cni::Request& request) {
-  return {request.network, request.container_id, request.ifname};
-}
-
 // A pod with one hostIP per family starts in a network with one family (plugins#379 of the
 // reference plugins): claims_of() passes over the others.
 void note_skipped(const std::vector<Mapping>& mappings, const PodAddresses& pod) {
@@ -62,7 +58,7 @@ Input read_input(const cni::Request& request, const char* complaint) {
                      "no prevResult: portmap follows the plugin that assigns the pod's addresses");
   }
   const PodAddresses pod = pod_addresses(*result, request.ifname);
-  Attachment attachment{.owner = owner_of(request),
+  Attachment attachment{.owner = request.key(),
                         .netns = request.netns,
                         .netns_inode = inode_of_netns(request.netns),
                         .backend = conf.backend.value_or(BackendName::kNftables),
@@ -184,9 +180,7 @@ cni::Result add(const cni::Request& request, cni::Undo& undo) {
 
 // Removes the mappings that the container's state file names, else those of the config, also if
 // the reference plugin added them. Without either it sends no request to the kernel.
-void del(const cni::Request& request) {
-  unmap_ports(owner_of(request), readable_mappings(request));
-}
+void del(const cni::Request& request) { unmap_ports(request.key(), readable_mappings(request)); }
 
 // \throws cni::Error, which names the first difference from what ADD adds.
 void check(const cni::Request& request) {

@@ -31,7 +31,7 @@ void forget_earlier_addresses(const StateDir& state, const Attachment& before,
   const auto targets = now.targets();
   for (const Ip& ip : before.targets()) {
     const bool stays = std::find(targets.begin(), targets.end(), ip) != targets.end();
-    if (!stays) state.addresses().remove(ip, now.owner.tag());
+    if (!stays) state.addresses().remove(ip, tag_of(now.owner));
   }
 }
 
@@ -78,7 +78,7 @@ Attachment possible_attachment(const Owner& owner, const std::vector<Mapping>& m
 std::vector<Claim> remove_by_config(const Context& context, const Owner& owner,
                                     const std::vector<Mapping>& mappings, bool lost_state) {
   const Attachment possible = possible_attachment(owner, mappings);
-  const std::string own = owner.tag();
+  const std::string own = tag_of(owner);
   const auto is_own = [&](const std::string& tag) { return tag == own; };
   std::vector<Claim> gone;
   bool has_iptables = false;
@@ -103,10 +103,9 @@ std::vector<Claim> remove_by_config(const Context& context, const Owner& owner,
 }
 
 bool takes(const Attachment& one, cni::Collect& collect) {
-  const auto& [network, id, ifname] = one.owner;
-  bool out = one.claims.empty() && collect.takes("hostPorts", network, {id, ifname});
+  bool out = one.claims.empty() && collect.takes("hostPorts", one.owner);
   for (const Claim& claim : one.claims) {
-    out |= collect.takes(cat("hostPort: ", claim.key.str()), network, {id, ifname});
+    out |= collect.takes(cat("hostPort: ", claim.key.str()), one.owner);
   }
   return out;
 }
@@ -127,7 +126,7 @@ void unmap_by_state(const Context& context, cni::Collect& collect, cni::BestEffo
     each("state file", [&] { found = read_known(*context.state, hash, true); });
     for (const Attachment& one : found ? found->attachments : ContainerState()) {
       if (!takes(one, collect)) continue;
-      each(one.owner.str(), [&] {
+      each(one.owner.as_owner(), [&] {
         const auto claims = unmap_locked(context, one.owner, {});
         gone.insert(gone.end(), claims.begin(), claims.end());
       });
@@ -151,15 +150,16 @@ void remove_broken_files(const StateDir& state, const std::set<std::string>& in_
 // The containers that keep mappings are added to in_use.
 void unmap_without_state(const Context& context, const std::string& network, cni::Collect& collect,
                          std::set<std::string>& in_use) {
-  const Stale stale{network,
-                    [&](const std::string& tag) {
-                      const bool is_taken = collect.takes("hostPorts", tag);
-                      if (!is_taken) in_use.insert(Owner::container_hash_in(tag));
-                      return is_taken;
-                    },
-                    [&](const std::string& container_id) {
-                      return collect.takes("hostPorts by iptables", network, {container_id, ""});
-                    }};
+  const Stale stale{
+      network,
+      [&](const std::string& tag) {
+        const bool is_taken = collect.takes("hostPorts", tag);
+        if (!is_taken) in_use.insert(container_hash_in(tag));
+        return is_taken;
+      },
+      [&](const std::string& container_id) {
+        return collect.takes("hostPorts by iptables", Owner{network, container_id, ""});
+      }};
   cni::BestEffort each;
   each("nf_tables", [&] {
     const auto gone = nft::kBackend.gc(context, stale);
@@ -174,7 +174,7 @@ void unmap_without_state(const Context& context, const std::string& network, cni
 std::vector<Claim> unmap_locked(const Context& context, const Owner& owner,
                                 const std::vector<Mapping>& mappings) {
   StateDir::Reading reading;
-  if (context.state != nullptr) reading = context.state->read(owner.container_hash());
+  if (context.state != nullptr) reading = context.state->read(container_hash(owner));
   ContainerState& others = reading.attachments;
   const bool lost_state = reading.exists && others.empty();
   const auto own = std::find_if(others.begin(), others.end(),
@@ -221,7 +221,7 @@ void require_state_file(nf::NfSocket* socket, const Attachment& attachment) {
   const auto state = StateDir::find();
   if (state && state->find(attachment.owner)) return;
   const Owners all = nft::kBackend.owners({socket, nullptr}, attachment);
-  const std::string own = attachment.owner.tag();
+  const std::string own = tag_of(attachment.owner);
   const bool is_nft =
       std::any_of(all.begin(), all.end(), [&](const auto& one) { return one.second == own; });
   if (!is_nft && !iptables::has_own_chain(socket, attachment.owner)) return;
@@ -241,7 +241,7 @@ std::optional<BackendName> backend_to_repair(nf::NfSocket* socket, const Conf& c
 void unmap_ports(const Owner& owner, const std::vector<Mapping>& mappings) {
   const cni::Phase phase("ports");
   const auto state = StateDir::find();
-  const bool known = state && state->has(owner.container_hash());
+  const bool known = state && state->has(container_hash(owner));
   if (!known && mappings.empty()) return;
   cni::require_capabilities("remove hostPorts", {netlink::Capability::kNetAdmin});
   plugins::require_readable_legacy("remove hostPorts");
@@ -258,12 +258,12 @@ void unmap_ports(const Owner& owner, const std::vector<Mapping>& mappings) {
 
 void move_to_iptables(const Context& context, Attachment attachment) {
   attachment.backend = BackendName::kIptables;
-  const std::string own = attachment.owner.container_hash();
+  const std::string own = container_hash(attachment.owner);
   for (const Backend* const backend : {&nft::kBackend, &iptables::kBackend}) {
     const Owners all = backend->owners(context, attachment);
     std::erase_if(attachment.claims, [&](const Claim& claim) {
       const auto found = all.find(claim.key);
-      return found != all.end() && Owner::container_hash_in(found->second) != own;
+      return found != all.end() && container_hash_in(found->second) != own;
     });
   }
   if (!attachment.claims.empty()) map_locked(context, attachment, OnConflict::kReplace);
@@ -280,14 +280,14 @@ void unmap_stale(const std::string& network, cni::Collect& collect) {
   if (state) lock = state->lock();
   std::set<std::string> in_use;
   for (const cni::Attachment& one : collect.valid()) {
-    in_use.insert(Owner{network, one.container_id, one.ifname}.container_hash());
+    in_use.insert(container_hash({network, one.container_id, one.ifname}));
   }
   cni::BestEffort each;
   if (state) each("state files", [&] { unmap_by_state(context, collect, each); });
   each("rules", [&] { unmap_without_state(context, network, collect, in_use); });
   if (state && !collect.only_looks()) {
     const auto is_stale = [&](const std::string& tag) {
-      if (!collect.is_stale(tag)) in_use.insert(Owner::container_hash_in(tag));
+      if (!collect.is_stale(tag)) in_use.insert(container_hash_in(tag));
       return collect.is_stale(tag);
     };
     each("claims", [&] { state->release_if(is_stale); });

@@ -22,10 +22,10 @@ struct Record {
 };
 
 Record record_of(const StateDir& state, const std::string& tag) try {
-  StateDir::Reading reading = state.read(Owner::container_hash_in(tag));
+  StateDir::Reading reading = state.read(container_hash_in(tag));
   auto& all = reading.attachments;
   const auto found = std::find_if(all.begin(), all.end(),
-                                  [&](const Attachment& one) { return one.owner.tag() == tag; });
+                                  [&](const Attachment& one) { return tag_of(one.owner) == tag; });
   if (found != all.end()) return {.is_readable = true, .attachment = std::move(*found)};
   return {.is_readable = !reading.exists || !all.empty(), .attachment = {}};
 } catch (const std::exception&) {  // of a later format, as after a downgrade
@@ -43,7 +43,7 @@ bool is_replaced_by(const Attachment& one, const Attachment& next) {
 bool is_gone(const Attachment& one, const Attachment& next) try {
   return is_replaced_by(one, next) || !owner_exists(one);
 } catch (const std::exception& e) {
-  cni::note(cat("look for ", one.owner.str(), ": ", e.what()));
+  cni::note(cat("look for ", one.owner.as_owner(), ": ", e.what()));
   return false;
 }
 
@@ -58,7 +58,7 @@ std::vector<Ip> addresses_of(const PodAddresses& pod) {
 void unmap_at(const Context& context, const Ip& ip, const Attachment& next) {
   const AddressIndex index = context.state->addresses();
   for (const std::string& tag : index.tags(ip)) {
-    if (tag == next.owner.tag()) continue;
+    if (tag == tag_of(next.owner)) continue;
     const auto [is_readable, one] = record_of(*context.state, tag);
     if (!is_readable) continue;
     if (!one) {
@@ -66,7 +66,7 @@ void unmap_at(const Context& context, const Ip& ip, const Attachment& next) {
     } else if (is_gone(*one, next)) {
       const auto& owner = one->owner;
       const auto gone =
-          cni::during(cat("remove hostPorts of ", owner.str(), ", which had ", ip.str()),
+          cni::during(cat("remove hostPorts of ", owner.as_owner(), ", which had ", ip.str()),
                       [&] { return unmap_locked(context, owner, {}); });
       if (context.socket != nullptr) flush_redirected(*context.socket, gone);
     }

@@ -68,8 +68,7 @@ bool is_movable(const Attachment& one) {
 // iptables, however many pods it has.
 std::vector<Owner> movable_owners(nf::NfSocket& socket, const StateDir& state) {
   std::set<std::string> containers;
-  for (const std::string& tag : nft::all_owners(socket))
-    containers.insert(Owner::container_hash_in(tag));
+  for (const std::string& tag : nft::all_owners(socket)) containers.insert(container_hash_in(tag));
   std::vector<Owner> out;
   cni::BestEffort each;  // without those whose state file is of a later format
   for (const std::string& container : containers) {
@@ -86,7 +85,7 @@ void move_all(nf::NfSocket& socket, const StateDir& state, const std::vector<Own
   const netlink::Fd lock = state.lock();
   cni::BestEffort each;
   for (const Owner& owner : owners) {
-    each(owner.str(), [&] {
+    each(owner.as_owner(), [&] {
       // Again, under the lock, and because the step before may have taken ports from it.
       const auto now = state.find(owner);
       if (now && is_movable(*now)) move_to_iptables({&socket, &state}, *now);

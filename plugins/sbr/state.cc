@@ -1,6 +1,6 @@
 #include "plugins/sbr/state.h"
 
-#include "plugins/common/state/fields.h"
+#include "plugins/state/fields.h"
 
 namespace plugins {
 

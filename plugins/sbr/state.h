@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "netlink/types/ip.h"
-#include "plugins/common/state/state_dir.h"
 #include "plugins/names/state.h"
+#include "plugins/state/state_dir.h"
 
 namespace sbr {
 

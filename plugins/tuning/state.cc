@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "plugins/common/state/fields.h"
+#include "plugins/state/fields.h"
 #include "plugins/tuning/sysctls.h"
 
 namespace tuning {
@@ -65,7 +65,7 @@ inline constexpr auto kFields<tuning::Content> =
 namespace tuning {
 
 std::string State::file_of(const plugins::StateOwner& owner) {
-  return cni::cat(owner.container_id, "_", owner.ifname, ".json");
+  return cni::cat(owner.key.container_id, "_", owner.key.ifname, ".json");
 }
 
 std::string State::text() const {
@@ -85,7 +85,7 @@ std::optional<State> State::from(const std::string& text) {
 }
 
 std::string SysctlState::file_of(const plugins::StateOwner& owner) {
-  return cni::cat(owner.container_id, "_", owner.ifname, ".sysctl.json");
+  return cni::cat(owner.key.container_id, "_", owner.key.ifname, ".sysctl.json");
 }
 
 std::optional<SysctlState> SysctlState::from(const std::string& text) {
@@ -95,7 +95,7 @@ std::optional<SysctlState> SysctlState::from(const std::string& text) {
 
 std::optional<State> read_state(const StateDir& states, const plugins::StateOwner& owner) {
   auto out = states.read(owner);
-  if (out && out->owner.container_id.empty()) out->owner = owner;
+  if (out && out->owner.key.container_id.empty()) out->owner = owner;
   const auto dir = SysctlStateDir::find(states.path());
   const auto sysctls = dir ? dir->read(owner) : std::nullopt;
   if (!sysctls) return out;

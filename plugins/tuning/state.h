@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "netlink/types/mac.h"
-#include "plugins/common/state/state_dir.h"
+#include "plugins/state/state_dir.h"
 #include "plugins/tuning/conf.h"
 
 namespace tuning {

@@ -63,8 +63,8 @@ void gc(const cni::Request& request, cni::Collect& collect) {
   cni::BestEffort each;
   for (const plugins::StateOwner& owner : taken_by(collect, *states)) {
     cni::Request of = request;
-    of.container_id = owner.container_id;
-    of.ifname = owner.ifname;
+    of.container_id = owner.key.container_id;
+    of.ifname = owner.key.ifname;
     of.netns = owner.netns;
     each(cat("restore the settings of '", of.container_id, "'"), [&] { restore(of, *states); });
   }

@@ -86,8 +86,7 @@ bool is_of_pod(plugins::Namespaces& sides, const StateDir& states, const Link& v
   if (link.master == vrf.index) return false;
   const auto members = members_of(sides.pod, vrf);
   return members.empty() || std::ranges::any_of(members, [&](const Link& one) {
-           const auto state =
-               states.read({.container_id = sides.request.container_id, .ifname = one.name});
+           const auto state = states.read({.key = {"", sides.request.container_id, one.name}});
            return state && state->vrf == vrf.name && state->keeps_vrf &&
                   state->owner.is_in(sides.pod.cookie());
          });
@@ -178,7 +177,7 @@ std::vector<LinkRoute> missing_routes(plugins::Namespaces& sides, const Link& li
 bool is_vrf_of(const Link& link, const State& state) { return table_of(link) == state.table; }
 
 std::optional<Link> find_interface(RouteSocket& pod, const State& state) {
-  auto link = pod.find(state.owner.ifname);
+  auto link = pod.find(state.owner.key.ifname);
   return link ? link : pod.find(state.index);
 }
 

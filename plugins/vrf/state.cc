@@ -1,7 +1,7 @@
 #include "plugins/vrf/state.h"
 
 #include "libcni/common/hash.h"
-#include "plugins/common/state/fields.h"
+#include "plugins/state/fields.h"
 
 namespace plugins {
 
@@ -24,7 +24,7 @@ inline constexpr auto kFields<vrf::State> = std::tuple{Field{"", &vrf::State::ow
 namespace vrf {
 
 std::string State::file_of(const plugins::StateOwner& owner) {
-  return cni::OwnerTag("", owner.container_id, owner.ifname).instance_hash;
+  return cni::OwnerTag("", owner.key.container_id, owner.key.ifname).instance_hash;
 }
 
 std::string State::text() const { return plugins::json_text(*this); }

@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "plugins/common/state/state_dir.h"
 #include "plugins/names/state.h"
+#include "plugins/state/state_dir.h"
 
 namespace vrf {
 

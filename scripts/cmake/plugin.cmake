@@ -52,8 +52,8 @@ endfunction()
 function(cni_link name)
   # What the plugins share comes first, so that the templates of all lie next to it: each call maps less.
   target_link_libraries(
-    ${name} PRIVATE -Wl,--whole-archive netlink_types netlink_route netlink_nf libcni plugins_links plugins_common
-                    -Wl,--no-whole-archive plugins_list ${ARGN})
+    ${name} PRIVATE -Wl,--whole-archive netlink_types netlink_route netlink_nf libcni plugins_state plugins_links
+                    plugins_common -Wl,--no-whole-archive plugins_list ${ARGN})
   if(NOT CNI_SANITIZE)
     target_link_options(${name} PRIVATE $<$<BOOL:${CNI_STRIP}>:-s> -static-pie -Wl,--build-id)
     if(CNI_PACKS_RELOCATIONS)  # 85 kB of them
@@ -82,8 +82,8 @@ function(cni_programs)
     target_link_libraries(plugins_list PUBLIC ${library})
   endforeach()
   # What all of them say that they are of: a hash of what they are linked from.
-  set(linked netlink_types netlink_route netlink_nf netlink_tc netlink_bpf netlink_dbus libcni plugins_links
-             plugins_common plugins_list ${own})
+  set(linked netlink_types netlink_route netlink_nf netlink_tc netlink_bpf netlink_dbus libcni plugins_state
+             plugins_links plugins_common plugins_list ${own})
   set(note ${CMAKE_CURRENT_BINARY_DIR}/build_note.cc)
   set(script ${PROJECT_SOURCE_DIR}/scripts/cmake/build_note.cmake)
   list(TRANSFORM linked REPLACE "(.+)" "$<TARGET_FILE:\\1>" OUTPUT_VARIABLE files)

@@ -67,9 +67,9 @@ void put(const fs::path& store, std::string_view line) {
 
 // Parts that need no files.
 void read_texts(const std::string& content) {
-  if (const auto owner = Owner::parse(content)) {
-    require(Owner::parse(owner->record()) == owner, "an owner is read as it was written");
-    require(Owner::named_in(content) == owner, "whose record it is, is who is named in it");
+  if (const auto owner = owner_in(content)) {
+    require(owner_in(record_of(*owner)) == owner, "an owner is read as it was written");
+    require(owner_named_in(content) == owner, "whose record it is, is who is named in it");
   }
   parse_resolv_conf(content);
 }

@@ -43,22 +43,24 @@ def rules(path):
             libraries.add("CLI11")
         if name == "cnitool/toml.cc":
             libraries.add("toml++")
-        return [r"cnitool/", r"libcni/", r"netlink/", r"plugins/names/"], libraries  # it shows what is on the node
+        return [r"cnitool/", r"libcni/", r"netlink/", r"plugins/(names|state)/"], libraries  # it shows what is on the node
     if folder == "installer":
         return [r"installer/", r"libcni/", r"netlink/types/"], set()
     if name == "plugins/main.cc":
         return [r"installer/commands\.h$", r"libcni/plugin/", r"plugins/(list|origin)\.h$"], set()
     if name.startswith("plugins/names/"):
         return [r"libcni/common/hash\.h$"], set()
+    if name.startswith("plugins/state/"):
+        return [r"libcni/(common|config|plugin)/", r"netlink/", r"plugins/(names|state)/"], {"nlohmann_json"}
     if name.startswith("plugins/devices/agent/"):
         libraries = {"nlohmann_json", "iostreams"} | ({"uapi"} if in_source else set())
         if name.startswith("plugins/devices/agent/kubelet/"):
             libraries.add("gRPC")
         if name == "plugins/devices/agent/main.cc":
             libraries.add("CLI11")
-        return [r"libcni/(common|config|daemon|plugin)/", r"netlink/", r"plugins/(devices|names)/"], libraries
+        return [r"libcni/(common|config|daemon|plugin)/", r"netlink/", r"plugins/(devices|names|state)/"], libraries
     if folder == "plugins":
-        ours = [r"libcni/(common|config|daemon|plugin)/", r"netlink/", r"plugins/((common|names)/|list\.h$)"]
+        ours = [r"libcni/(common|config|daemon|plugin)/", r"netlink/", r"plugins/((common|names|state)/|list\.h$)"]
         if path.parts[1] != "common":
             ours.append(re.escape("/".join(path.parts[:2])) + "/(?!agent/)")
         return ours, {"nlohmann_json", "uapi"} if in_source else {"nlohmann_json"}

@@ -35,7 +35,7 @@ std::string ruleset() { return output_of("nft list ruleset"); }
 
 Masquerade pod(const std::string& id, std::initializer_list<const char*> addresses,
                const std::string& ifname = "eth0") {
-  Masquerade m{"mynet", id, ifname, {}};
+  Masquerade m{{"mynet", id, ifname}, {}};
   for (const char* const address : addresses) m.addresses.push_back(*Cidr::parse(address));
   return m;
 }
@@ -175,7 +175,7 @@ TEST_CASE("nftables: GC keeps the valid and other networks") {
   const Node node;
   plugins::add_masquerade(kNft, pod("keep", {"10.7.1.2/24"}));
   plugins::add_masquerade(kNft, pod("drop", {"10.7.1.3/24"}));
-  plugins::add_masquerade(kNft, {"other", "drop", "eth0", {*Cidr::parse("10.9.1.3/24")}});
+  plugins::add_masquerade(kNft, {{"other", "drop", "eth0"}, {*Cidr::parse("10.9.1.3/24")}});
   collect("mynet", {{"keep", "eth0"}});
   CHECK(elements() == 2);
   CHECK(contains(ruleset(), "id: keep\""));
@@ -294,7 +294,7 @@ TEST_CASE("iptables: GC keeps the valid and other networks") {
   const Node node;
   plugins::add_masquerade(kIptables, pod("keep", {"10.7.1.2/24"}));
   plugins::add_masquerade(kIptables, pod("drop", {"10.7.1.3/24", "fd07::3/64"}));
-  plugins::add_masquerade(kIptables, {"other", "drop", "eth0", {*Cidr::parse("10.9.1.3/24")}});
+  plugins::add_masquerade(kIptables, {{"other", "drop", "eth0"}, {*Cidr::parse("10.9.1.3/24")}});
   collect("mynet", {{"keep", "eth0"}});
   CHECK(count(rules_of("iptables"), "-A POSTROUTING") == 2);
   CHECK(rules_of("ip6tables").empty());

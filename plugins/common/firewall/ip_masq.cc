@@ -96,7 +96,7 @@ void require_removal_rights(const cni::Request& request, bool masqueraded) {
 
 Masquerade masquerade_of(const cni::Request& request, const cni::Result& result,
                          const std::vector<netlink::Cidr>& except) {
-  Masquerade out{request.network, request.container_id, request.ifname, {}, true, except};
+  Masquerade out{request.key(), {}, true, except};
   for (const auto& address : result.ips) out.addresses.push_back(address.cidr);
   return out;
 }

@@ -122,7 +122,7 @@ void gc_masquerade(const std::string& network, cni::Collect& collect) {
   }
   each("iptables", [&] {
     for (const Masquerade& one : xt::stale(pointer(socket), network, collect)) {
-      each(one.container_id, [&] { remove_masquerade(one); });
+      each(one.key.container_id, [&] { remove_masquerade(one); });
     }
   });
   each.finish();
@@ -183,8 +183,8 @@ void put_masquerade_form(MasqueradeForm form, const Masquerade& m) {
 }
 
 std::string RemoveMasquerade::describe() const {
-  return cat("remove the masquerading of '", masquerade.container_id, "' '", masquerade.ifname,
-             "'");
+  const auto& [network, id, ifname] = masquerade.key;
+  return cat("remove the masquerading of '", id, "' '", ifname, "'");
 }
 
 }  // namespace plugins

@@ -22,7 +22,7 @@ enum class MasqueradeBackend { kNftables, kIptables };
 
 /// One attachment, and the addresses that are masqueraded for it, each with its subnet's prefix.
 struct Masquerade {
-  std::string network, container_id, ifname;
+  cni::AttachmentKey key;
   std::vector<netlink::Cidr> addresses;
   /// The addresses are those of the result, all of them: not what root in the pod may have changed.
   bool from_result = false;

@@ -24,7 +24,7 @@ using netlink::kFamilies;
 using Part = ChainState::Part;
 
 std::string chain_of(const Masquerade& m) {
-  return names::masquerade_chain(m.network, m.container_id);
+  return names::masquerade_chain(m.key.network, m.key.container_id);
 }
 
 std::string comment_start(const std::string& network) {
@@ -32,7 +32,7 @@ std::string comment_start(const std::string& network) {
 }
 
 std::string comment_of(const Masquerade& m) {
-  return cat(comment_start(m.network), m.container_id, "\"");
+  return cat(comment_start(m.key.network), m.key.container_id, "\"");
 }
 
 Cidr bare(const Cidr& address) { return {address.ip, address.ip.bits()}; }
@@ -248,11 +248,11 @@ std::vector<Masquerade> stale(nf::NfSocket* socket, const std::string& network,
   std::set<std::string> gone;
   for (const SeenJump& jump : all_jumps(socket)) {
     const std::string owner = xt::id_in(jump.comment, comment_start(network));
-    if (owner.empty() || jump.chain != chain_of({network, owner, {}, {}})) continue;
-    if (collect.takes("masquerading by iptables", network, {owner, ""})) gone.insert(owner);
+    if (owner.empty() || jump.chain != chain_of({{network, owner, {}}, {}})) continue;
+    if (collect.takes("masquerading by iptables", {network, owner, ""})) gone.insert(owner);
   }
   std::vector<Masquerade> out;
-  for (const std::string& owner : gone) out.push_back({network, owner, {}, {}});
+  for (const std::string& owner : gone) out.push_back({{network, owner, {}}, {}});
   return out;
 }
 

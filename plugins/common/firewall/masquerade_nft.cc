@@ -154,7 +154,7 @@ std::vector<nf::Bytes> seen_rules(nf::NfSocket& socket) {
   return socket.raw_table_rules(nf::TableFamily::kInet, kTable);
 }
 
-cni::OwnerTag tag_of(const Masquerade& m) { return {m.network, m.container_id, m.ifname}; }
+cni::OwnerTag tag_of(const Masquerade& m) { return m.key.owner_tag(); }
 
 nf::Element element_of(const Masquerade& m, const Cidr& address) {
   return {nf::value_of(address.ip), {}, tag_of(m).text, nf::go_to(SubnetChain(m, address).chain())};
@@ -213,11 +213,8 @@ nf::ChainId earlier_checks() { return {nf::TableFamily::kInet, kEarlierTable, "m
 
 bool can_masquerade(nf::NfSocket& socket) {
   return socket.has_chain(chain(kPostrouting)) ||
-         socket.accepts(plan_chains(socket, {},
-                                    subnets_of({.network = {},
-                                                .container_id = {},
-                                                .ifname = {},
-                                                .addresses = {*Cidr::parse("192.0.2.1/32")}})));
+         socket.accepts(plan_chains(
+             socket, {}, subnets_of({.key = {}, .addresses = {*Cidr::parse("192.0.2.1/32")}})));
 }
 
 // The text of the reference plugin's transaction (containernetworking/plugins 1.9.1).

@@ -8,9 +8,7 @@
 
 namespace plugins {
 
-cni::OwnerTag owner_of(const cni::Request& request) {
-  return {request.network, request.container_id, request.ifname};
-}
+cni::OwnerTag owner_of(const cni::Request& request) { return request.key().owner_tag(); }
 
 namespace {
 

@@ -5,7 +5,7 @@
 #include "libcni/plugin/privileges.h"
 #include "plugins/common/link/namespaces.h"
 #include "plugins/common/link/route_tables.h"
-#include "plugins/common/state/state_dir.h"
+#include "plugins/state/state_dir.h"
 
 /// DEL and GC of plugins that change the routing of a pod and keep a state of it: sbr, vrf.
 namespace plugins {
@@ -43,7 +43,7 @@ void delete_by_state(const cni::Request& request, Undo&& undo, UndoReference&& u
   using netlink::Capability;
   const auto states = StateDir<State>::find();
   auto state = states ? states->read_or_remove(state_owner(request)) : std::nullopt;
-  if (state && state->owner.network == request.network) {
+  if (state && state->owner.key.network == request.network) {
     cni::require_capabilities(request, {Capability::kNetAdmin, Capability::kSysAdmin});
     state->owner.netns = request.netns;
     return undo_state(request, *states, *state, undo);
@@ -66,7 +66,8 @@ void collect_states(const cni::Request& request, cni::Collect& collect, Undo&& u
   cni::require_capabilities(request, {Capability::kNetAdmin, Capability::kSysAdmin});
   cni::BestEffort each;
   for (const State& state : states->taken_by(collect)) {
-    each(cni::cat("restore '", state.owner.ifname, "' of '", state.owner.container_id, "'"),
+    const auto& [network, id, ifname] = state.owner.key;
+    each(cni::cat("restore '", ifname, "' of '", id, "'"),
          [&] { undo_state(request, *states, state, undo); });
   }
   each.finish();

@@ -147,7 +147,7 @@ void delete_veth_pair(const cni::Request& request,
   const bool masqueraded = was_masqueraded(request.reader());
   require_removal_rights(request, masqueraded);
   disconnect_and_release(request, [&](cni::BestEffort& each) {
-    Masquerade masquerade{request.network, request.container_id, request.ifname, {}};
+    Masquerade masquerade{request.key(), {}};
     each("look up the addresses", [&] {  // as long as the interface shows them
       masquerade = masquerade_to_remove(request);
     });

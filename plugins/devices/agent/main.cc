@@ -107,7 +107,7 @@ void describe(Json& out, const Entry& entry) {
   if (entry.promised != 0) out["promised"] = entry.promised;
   if (entry.holder) {
     out["interface"] = entry.holder->interface;
-    out["container"] = entry.holder->owner.container_id;
+    out["container"] = entry.holder->owner.key.container_id;
   }
 }
 

@@ -6,7 +6,7 @@
 #include <string>
 #include <string_view>
 
-#include "plugins/common/state/owner.h"
+#include "plugins/state/owner.h"
 
 /// An entry of the ledger: which pod a device is promised to, and which attachment has it. Each has
 /// a file of its own. patchbay-agent writes the promise, as the kubelet's API says, the plugin

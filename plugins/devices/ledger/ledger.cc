@@ -8,7 +8,7 @@
 #include "libcni/common/split.h"
 #include "libcni/common/undo.h"
 #include "libcni/config/json.h"
-#include "plugins/common/state/fields.h"
+#include "plugins/state/fields.h"
 
 namespace plugins {
 
@@ -87,7 +87,7 @@ std::string aside_of(const std::string& id) { return cat(".", id, kAsideEnd); }
 
 std::string held_of(const std::string& id) { return cat(kHeld, id); }
 
-std::string mark_of(const StateOwner& owner) { return cat(".of-", owner.file_name()); }
+std::string mark_of(const StateOwner& owner) { return cat(".of-", owner.key.tag()); }
 
 bool is_aside(const std::string& name) {
   return name.starts_with('.') && name.ends_with(kAsideEnd) && !name.starts_with(kHeld);
@@ -262,7 +262,7 @@ std::vector<Entry> Ledger::held_by(const StateOwner& owner) const {
   std::vector<Entry> out = entries_of(marked(owner));
   std::erase_if(out, [&](const Entry& one) {
     if (one.is_holder_unreadable) holder_of(one.id);  // throws
-    return !one.holder || !one.holder->owner.is_same_attachment(owner);
+    return !one.holder || one.holder->owner.key != owner.key;
   });
   return out;
 }

@@ -58,10 +58,10 @@ bool Attachment::has_lost_namespace() const noexcept {
 void Attachment::acquire(Time now, std::optional<Ip> known) {
   auto ns = netlink::NetNs::open(state_.owner.netns);
   netlink::RouteSocket socket(ns);
-  auto link = socket.find(state_.owner.ifname);
+  auto link = socket.find(state_.owner.key.ifname);
   if (!link || link->loopback || link->mac.is_zero()) {
     throw cni::Error(cni::Code::kInternal,
-                     cat("the pod has no Ethernet interface '", state_.owner.ifname,
+                     cat("the pod has no Ethernet interface '", state_.owner.key.ifname,
                          "': the interface plugin must create it before it calls dhcp"));
   }
   state_.owner.cookie = socket.cookie();
@@ -86,7 +86,7 @@ bool Attachment::adopt(Time now, const cni::Result& result) {
   const auto ns = netlink::NetNs::find(state_.owner.netns);
   if (!ns) return false;
   netlink::RouteSocket socket(*ns);
-  const auto link = socket.find(state_.owner.ifname);
+  const auto link = socket.find(state_.owner.key.ifname);
   if (!link) return false;
   const auto present = socket.addresses(*link, netlink::Family::kIpv4);
   for (const cni::Address& address : result.ips) {
@@ -282,7 +282,7 @@ void Attachment::probe(Time now) {
 void Attachment::lose(const std::string& why) {
   const State before = state_;
   log(cat(why, before.lease ? cat("; ", before.lease->address.str(), " is removed from '",
-                                  state_.owner.ifname, "'")
+                                  state_.owner.key.ifname, "'")
                             : ""));
   state_.lease.reset();
   outcome_ = Outcome::kChanged;
@@ -370,7 +370,7 @@ void Attachment::send_release(const Outgoing& outgoing) try {
 void Attachment::release_once(const Outgoing& outgoing) {
   const std::string address = outgoing.message.ciaddr.str();
   if (!find()) {
-    return log(cat("does not release ", address, ", since the interface '", state_.owner.ifname,
+    return log(cat("does not release ", address, ", since the interface '", state_.owner.key.ifname,
                    "' does not exist any more: the server has it until the lease ends"));
   }
   send_over(*pod_, outgoing);

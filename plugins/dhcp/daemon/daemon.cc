@@ -31,7 +31,7 @@ Request request_of(const Call& call, const char* command) {
 // A DEL needs no more than the names.
 Request names_of(const Call& call) { return request_of(call, "DEL"); }
 
-std::string file_of(const Request& request) { return plugins::state_owner(request).file_name(); }
+std::string file_of(const Request& request) { return request.key().tag(); }
 
 State state_of(const Request& request, const Conf& conf, const Flags& flags) {
   State out{.owner = plugins::state_owner(request),
@@ -49,7 +49,7 @@ State state_of(const Request& request, const Conf& conf, const Flags& flags) {
 // Whether the lease is of the interface that the pod has now, and was asked for alike.
 bool still_holds(const State& known, State wanted) {
   const auto pod = find_pod(known);
-  if (!known.lease || !pod || pod->link.name != wanted.owner.ifname) return false;
+  if (!known.lease || !pod || pod->link.name != wanted.owner.key.ifname) return false;
   wanted.identity.broadcast = known.identity.broadcast;
   return known.owner.netns == wanted.owner.netns && known.identity == wanted.identity &&
          known.priority == wanted.priority && known.dns == wanted.dns;
@@ -73,9 +73,9 @@ std::string leases_json(const std::vector<const Attachment*>& attachments, Time 
   for (const Attachment* const one : attachments) {
     const State& state = one->state();
     const auto& lease = state.lease;
-    out.push_back({{"containerID", state.owner.container_id},
-                   {"network", state.owner.network},
-                   {"ifname", state.owner.ifname},
+    out.push_back({{"containerID", state.owner.key.container_id},
+                   {"network", state.owner.key.network},
+                   {"ifname", state.owner.key.ifname},
                    {"netns", state.owner.netns},
                    {"address", lease ? ordered_json(lease->address.str()) : ordered_json()},
                    {"server", lease ? ordered_json(lease->server.str()) : ordered_json()},
@@ -125,7 +125,7 @@ void Daemon::run() {
 void Daemon::take_over() {
   const Time now = EventLoop::now();
   for (State& state : states_.all_removing_others()) {
-    const std::string file = state.owner.file_name();
+    const std::string file = state.owner.key.tag();
     watch_directory_of(state.owner.netns);
     Entry& entry = entries_[file];
     entry.attachment = std::make_unique<Attachment>(std::move(state), flags_.timing);
@@ -172,7 +172,7 @@ void Daemon::allocate(const Asked& asked) {
   const Request request = request_of(asked.call, "ADD");
   const Conf conf = Conf::parse(request);
   State wanted = state_of(request, conf, flags_);
-  const std::string file = wanted.owner.file_name();
+  const std::string file = wanted.owner.key.tag();
   std::optional<Ip> known;
   if (const auto found = entries_.find(file); found != entries_.end()) {
     Entry& entry = found->second;
@@ -211,7 +211,7 @@ void Daemon::allocate(const Asked& asked) {
 
 void Daemon::release(const Asked& asked) {
   const auto owner = plugins::state_owner(names_of(asked.call));
-  const std::string file = owner.file_name();
+  const std::string file = owner.key.tag();
   if (const auto found = entries_.find(file); found != entries_.end()) {
     const auto waiting = std::exchange(found->second.waiting, {});
     end(file);
@@ -264,8 +264,8 @@ void Daemon::collect(const Asked& asked) {
   std::vector<std::string> stale;
   for (const auto& [file, entry] : entries_) {
     const State& state = entry.attachment->state();
-    const cni::Attachment name = state.owner.attachment();
-    const bool is_kept = state.owner.network != request.network || !entry.waiting.empty() ||
+    const cni::Attachment name = state.owner.key.in_network();
+    const bool is_kept = state.owner.key.network != request.network || !entry.waiting.empty() ||
                          !valid || std::find(valid->begin(), valid->end(), name) != valid->end();
     if (!is_kept) stale.push_back(file);
   }

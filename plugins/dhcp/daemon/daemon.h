@@ -59,7 +59,7 @@ class Daemon {
   const Flags& flags_;
   EventLoop loop_;
   StateDir states_;
-  std::map<std::string, Entry> entries_;  ///< by StateOwner::file_name()
+  std::map<std::string, Entry> entries_;  ///< by AttachmentKey::tag()
   cni::FolderWatch removals_;
   std::exception_ptr failure_;  ///< the reason to end
   Server server_;

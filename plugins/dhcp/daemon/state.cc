@@ -4,7 +4,7 @@
 #include <charconv>
 
 #include "netlink/types/fd.h"
-#include "plugins/common/state/fields.h"
+#include "plugins/state/fields.h"
 
 namespace plugins {
 
@@ -105,7 +105,8 @@ bool is_lease(const Lease& lease) {
 }  // namespace
 
 std::string State::name() const {
-  return cni::cat(owner.container_id, "/", owner.network, "/", owner.ifname);
+  const auto& [network, id, ifname] = owner.key;
+  return cni::cat(id, "/", network, "/", ifname);
 }
 
 std::string State::text() const { return plugins::json_text(*this); }

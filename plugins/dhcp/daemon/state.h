@@ -3,9 +3,9 @@
 #include <optional>
 #include <string>
 
-#include "plugins/common/state/state_dir.h"
 #include "plugins/dhcp/daemon/client.h"
 #include "plugins/names/state.h"
+#include "plugins/state/state_dir.h"
 
 namespace dhcp {
 

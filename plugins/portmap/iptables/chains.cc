@@ -205,7 +205,7 @@ void add_family(nf::NfSocket* socket, const Wanted& wanted) {
 // it is to have, or nothing without claims.
 ContainerState sharing(const StateDir* state, const Attachment& own) {
   ContainerState out;
-  if (state != nullptr) out = state->read(own.owner.container_hash()).attachments;
+  if (state != nullptr) out = state->read(container_hash(own.owner)).attachments;
   std::erase_if(out, [&](const Attachment& one) {
     return one.backend != BackendName::kIptables || one.owner.network != own.owner.network;
   });
@@ -284,7 +284,7 @@ std::vector<Claim> gc(const Context& context, const Stale& stale) {
   cni::BestEffort each;
   for (const Owner& owner : owners(context.socket, stale.network)) {
     if (!stale.has_container(owner.container_id)) continue;
-    each(owner.str(), [&] { remove(context.socket, owner); });
+    each(owner.as_owner(), [&] { remove(context.socket, owner); });
   }
   each.finish();
   return {};

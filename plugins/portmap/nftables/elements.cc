@@ -112,14 +112,14 @@ Groups removable_elements(const Attachment& attachment) {
   if (!attachment.options.snat || !attachment.options.masq_all) return out;
   for (const Claim& claim : attachment.claims) {
     const nf::SetId set = set_of(kMasqAll, claim.key, table_of(attachment.options));
-    put(out, set, {ports_key(claim.key), {}, attachment.owner.comment()});
+    put(out, set, {ports_key(claim.key), {}, element_comment(attachment.owner)});
   }
   return out;
 }
 
 // Adds the elements that the attachment has to removals; returns the claims among them.
 std::vector<Claim> collect(nf::NfSocket& socket, const Attachment& attachment, Removals& removals) {
-  const std::string tag = attachment.owner.tag();
+  const std::string tag = tag_of(attachment.owner);
   std::vector<Claim> out;
   for (const auto& [set, elements] : removable_elements(attachment)) {
     for (const auto& found : found_in(socket, set, elements)) {
@@ -248,7 +248,7 @@ std::optional<std::string> missing_element(nf::NfSocket& socket, const Attachmen
         return cat(what, "maps ", claim.key.str(), " to ",
                    other ? other->target_str() : "no address", ", expected ", claim.target_str());
       }
-      if (tag_in(found[i]->comment) == attachment.owner.tag()) continue;
+      if (tag_in(found[i]->comment) == tag_of(attachment.owner)) continue;
       return cat(what, "has an element of another attachment for ", claim.key.str(), ": '",
                  found[i]->comment, "'");
     }
@@ -264,7 +264,7 @@ std::optional<std::string> missing(nf::NfSocket& socket, const Attachment& attac
   }
   Owners all = owners({&socket, nullptr}, attachment);
   for (const Claim& claim : attachment.claims) {
-    if (attachment.owner.is_another_of(all[claim.key])) continue;
+    if (is_of_sibling(all[claim.key], attachment.owner)) continue;
     if (auto flaw = missing_element(socket, attachment, claim)) return flaw;
   }
   return std::nullopt;
@@ -300,7 +300,7 @@ std::vector<nf::Set> sets_of(Family family, const std::string& table) {
 
 Groups elements_of(const Attachment& attachment, const std::vector<Claim>& claims) {
   const std::string table = table_of(attachment.options);
-  const std::string comment = attachment.owner.comment();
+  const std::string comment = element_comment(attachment.owner);
   Groups out;
   for (const Claim& claim : claims) {
     const nf::Bytes target =

@@ -17,7 +17,7 @@
 ///                                                    whose traffic to the port is masqueraded
 ///   set masq_from_hostip  address . first . last address of a subnet . protocol . port
 ///
-/// The comment of an element names its owner: Owner::comment().
+/// The comment of an element names its owner: element_comment().
 namespace portmap::nft {
 
 /// The sets and maps of a table.

@@ -131,7 +131,7 @@ TEST_CASE("a holder whose promise is lost is an entry, and a torn promise stays"
 TEST_CASE("files of a later format stay, and hide no holder that is readable") {
   const surroundings::Folder folder;
   const Ledger ledger = Ledger::create(folder.path());
-  const plugins::StateOwner owner{"net", "c1", "eth0"};
+  const plugins::StateOwner owner{{"net", "c1", "eth0"}};
   const Holder holder{.owner = owner, .resource = "vendor.example/nic", .result = "{}"};
   ledger.put_mark(owner, "a");
   ledger.put_holder("a", holder);
@@ -162,7 +162,7 @@ TEST_CASE("a ledger is removed with its path") {
 TEST_CASE("a mark has the devices of an attachment") {
   const surroundings::Folder folder;
   const Ledger ledger = Ledger::create(folder.path());
-  const plugins::StateOwner one{"net", "c1", "eth0"}, other{"net", "c1", "eth1"};
+  const plugins::StateOwner one{{"net", "c1", "eth0"}}, other{{"net", "c1", "eth1"}};
   for (const char* id : {"b", "a", "c"}) {
     Entry entry = entry_of(id);
     ledger.put_mark(one, id);
@@ -179,7 +179,7 @@ TEST_CASE("a mark has the devices of an attachment") {
   };
   CHECK(held() == "ab");
   CHECK(ledger.held_by(other).empty());
-  write(folder.file(".of-" + one.file_name()), "a\nb");  // torn by a power loss
+  write(folder.file(".of-" + one.key.tag()), "a\nb");  // torn by a power loss
   CHECK(held() == "ab");
   ledger.put_mark(one, "c");
   CHECK(held() == "ab");

@@ -64,7 +64,7 @@ TEST_CASE("a state of another boot is none, a torn one neither, and other JSON i
 TEST_CASE("a lease of 0.1.0 is read") {
   const auto state = State::from(surroundings::corpus("dhcp_state/lease_of_0.1.0"), "b");
   REQUIRE(state);
-  CHECK(state->owner == plugins::StateOwner{"net1", "pod1", "eth0", "/run/netns/pod1", 85708});
+  CHECK(state->owner == plugins::StateOwner{{"net1", "pod1", "eth0"}, "/run/netns/pod1", 85708});
   CHECK(state->link == 2);
   const std::string id("\0pod1/net1/eth0", 15);
   CHECK(state->identity == dhcp::Identity{.client_id = {id.begin(), id.end()},

@@ -70,7 +70,7 @@ TEST_CASE("attachments of a container have a file each, an ADD that is repeated 
   CHECK(files.all().size() == 2);
   files.remove(first, "c1");
   CHECK_FALSE(files.of(first));
-  CHECK(files.of(other)->ifname == "net1");
+  CHECK(files.of(other)->key.ifname == "net1");
 }
 
 }  // namespace

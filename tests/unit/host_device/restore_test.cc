@@ -15,7 +15,7 @@ constexpr int kHost = 3;  // how the pod's namespace numbers the node's
 
 // As ADD wrote it down: on the node, index 7.
 State hardware() {
-  State out{.owner = {.network = "n", .container_id = "c", .ifname = "eth0"}};
+  State out{.owner = {.key = {"n", "c", "eth0"}}};
   out.device = {.name = "ens5", .index = 7, .kind = "", .mac = kMac};
   out.device.permanent_mac = kMac;
   out.device.hardware = "pci/0000:03:00.1";

@@ -57,7 +57,7 @@ State example() {
 
 TEST_CASE("a state file is read as it was written") {
   CHECK(State::from(example().text()) == example());
-  State least{.owner = {.network = "n", .container_id = "c", .ifname = "i"}};
+  State least{.owner = {.key = {"n", "c", "i"}}};
   least.device.name = "dev0";
   least.device.index = 1;
   least.device.kind = "veth";
@@ -94,7 +94,7 @@ TEST_CASE("state files of 0.1.0 are read, in which absent addresses are empty") 
   CHECK(hardware->device.addresses[0].broadcast == netlink::Ip::parse("192.0.2.255"));
   CHECK_FALSE(hardware->device.addresses[0].peer);
   CHECK_FALSE(hardware->device.addresses[1].broadcast);
-  CHECK(hardware->owner == plugins::StateOwner{"net1", "c1", "eth0", "/run/netns/c1", 30304});
+  CHECK(hardware->owner == plugins::StateOwner{{"net1", "c1", "eth0"}, "/run/netns/c1", 30304});
 }
 
 TEST_CASE("a state file that is cut off anywhere is none") {

@@ -219,7 +219,7 @@ TEST_CASE("allocate: 64 processes at once get 64 addresses, with and without chu
       for (int turn = 0; turn < 5; ++turn) {
         Store store = make(dir);
         const Owner owner{cni::cat("c", i), "eth0"};
-        if (give(store, conf({{{range("10.0.0.0/25")}}}), owner.id).find('/') ==
+        if (give(store, conf({{{range("10.0.0.0/25")}}}), owner.container_id).find('/') ==
             std::string::npos) {
           ++failures;
         }

@@ -8,9 +8,7 @@
 
 #include "tests/unit/surroundings.h"
 
-using portmap::Attachment;
-using portmap::Owner;
-using portmap::StateDir;
+using namespace portmap;
 
 namespace {
 
@@ -47,9 +45,9 @@ TEST_CASE("an attachment is read as it was put") {
   const StateDir state = StateDir::create(dir.path());
   state.put(attachment());
   CHECK(state.find(kOne) == attachment());
-  CHECK(state.has(kOne.container_hash()));
+  CHECK(state.has(container_hash(kOne)));
   CHECK_FALSE(state.find({"net2", "c1", "eth0"}));
-  CHECK(state.all() == std::vector{kOne.container_hash()});
+  CHECK(state.all() == std::vector{container_hash(kOne)});
 }
 
 TEST_CASE("a container's attachments share a file, which goes with the last") {
@@ -61,7 +59,7 @@ TEST_CASE("a container's attachments share a file, which goes with the last") {
   Attachment changed = attachment();
   changed.claims.back().target_port = 5353;
   state.put(changed);
-  CHECK(state.read(kOne.container_hash()).attachments ==
+  CHECK(state.read(container_hash(kOne)).attachments ==
         portmap::ContainerState{changed, attachment(two)});
   state.remove(kOne);
   CHECK(state.find(two) == attachment(two));
@@ -73,12 +71,12 @@ TEST_CASE("a container's attachments share a file, which goes with the last") {
 TEST_CASE("a truncated state file exists without attachments, and can be replaced and removed") {
   const surroundings::Folder dir;
   const StateDir state = StateDir::create(dir.path());
-  const fs::path file = fs::path(dir.path()) / kOne.container_hash();
+  const fs::path file = fs::path(dir.path()) / container_hash(kOne);
   state.put(attachment());
   const std::string whole = content(file);
   for (std::size_t length = 0; length < whole.size(); ++length) {
     std::ofstream(file) << whole.substr(0, length);
-    const auto reading = state.read(kOne.container_hash());
+    const auto reading = state.read(container_hash(kOne));
     CHECK(reading.exists);
     CHECK(reading.attachments.empty());
   }
@@ -86,7 +84,7 @@ TEST_CASE("a truncated state file exists without attachments, and can be replace
   CHECK(state.find(kOne) == attachment());
   std::ofstream(file) << "[";
   state.remove(kOne);
-  CHECK_FALSE(state.has(kOne.container_hash()));
+  CHECK_FALSE(state.has(container_hash(kOne)));
 }
 
 TEST_CASE("a claim is released only by its owner") {
@@ -97,24 +95,24 @@ TEST_CASE("a claim is released only by its owner") {
   CHECK(state.claimant(key).empty());
   state.claim(key, kOne);
   state.release(key, other);
-  CHECK(state.claimant(key) == kOne.tag());
+  CHECK(state.claimant(key) == tag_of(kOne));
   state.claim(key, other);
-  CHECK(state.claimant(key) == other.tag());
+  CHECK(state.claimant(key) == tag_of(other));
   state.release(key, other);
   CHECK(state.claimant(key).empty());
 }
 
 TEST_CASE("a tag is fifty characters, and the comment begins with it and fits nft") {
-  CHECK(kOne.tag() == "8e48f37d5de60467-f4d01f2ef4b92245-bcfe21e6280bf11b");
+  CHECK(tag_of(kOne) == "8e48f37d5de60467-f4d01f2ef4b92245-bcfe21e6280bf11b");
   const Owner owner{std::string(60, 'n'), std::string(64, 'c') + "\"", "eth0"};
-  CHECK(owner.comment().starts_with(owner.tag() + ", net: nnn"));
-  CHECK(owner.comment().size() == 128);
-  CHECK(owner.comment().find('"') == std::string::npos);
-  CHECK(kOne.is_another_of(Owner{"net2", "c1", "eth1"}.tag()));
-  CHECK_FALSE(kOne.is_another_of(kOne.tag()));
-  CHECK_FALSE(kOne.is_another_of(owner.tag()));
-  CHECK_FALSE(kOne.is_another_of(""));
-  CHECK(kOne.str() == "container 'c1' (network 'net1', interface 'eth0')");
+  CHECK(element_comment(owner).starts_with(tag_of(owner) + ", net: nnn"));
+  CHECK(element_comment(owner).size() == 128);
+  CHECK(element_comment(owner).find('"') == std::string::npos);
+  CHECK(is_of_sibling(tag_of({"net2", "c1", "eth1"}), kOne));
+  CHECK_FALSE(is_of_sibling(tag_of(kOne), kOne));
+  CHECK_FALSE(is_of_sibling(tag_of(owner), kOne));
+  CHECK_FALSE(is_of_sibling("", kOne));
+  CHECK(kOne.as_owner() == "container 'c1' (network 'net1', interface 'eth0')");
 }
 
 TEST_CASE("a state file of 0.1.0 is read") {
@@ -162,8 +160,8 @@ TEST_CASE("JSON that portmap does not write is refused, and stays") {
   }
   const surroundings::Folder dir;
   const StateDir state = StateDir::create(dir.path());
-  std::ofstream(dir.file(kOne.container_hash())) << "{}";
+  std::ofstream(dir.file(container_hash(kOne))) << "{}";
   CHECK_THROWS_AS(state.remove(kOne), cni::Error);
   CHECK_THROWS_AS(state.put(attachment()), cni::Error);
-  CHECK(content(dir.file(kOne.container_hash())) == "{}");
+  CHECK(content(dir.file(container_hash(kOne))) == "{}");
 }

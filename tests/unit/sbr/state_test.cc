@@ -10,16 +10,13 @@ using netlink::Ip;
 using sbr::State;
 
 TEST_CASE("a state is read back as it was written") {
-  const State state{.owner = {.network = "net",
-                              .container_id = "c1",
-                              .ifname = "net1",
-                              .netns = "/run/netns/pod",
-                              .cookie = 4711},
-                    .addresses = {*Ip::parse("10.1.2.3"), *Ip::parse("fd00::1")},
-                    .tables = {100, 4294967295},
-                    .moved = {"10.9.0.0/16 via 10.1.2.1 metric 0"},
-                    .routes = {"0210"},
-                    .hints = {"fd00::/64 src fd00::1 metric 256"}};
+  const State state{
+      .owner = {.key = {"net", "c1", "net1"}, .netns = "/run/netns/pod", .cookie = 4711},
+      .addresses = {*Ip::parse("10.1.2.3"), *Ip::parse("fd00::1")},
+      .tables = {100, 4294967295},
+      .moved = {"10.9.0.0/16 via 10.1.2.1 metric 0"},
+      .routes = {"0210"},
+      .hints = {"fd00::/64 src fd00::1 metric 256"}};
   CHECK(State::from(state.text()) == state);
 }
 

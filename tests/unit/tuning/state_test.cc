@@ -40,7 +40,7 @@ TEST_CASE("settings and sysctls in two files, as of 0.1.0, are one state") {
   const surroundings::Folder dir;
   const auto states = tuning::StateDir::create(dir.path());
   const std::string text = surroundings::corpus("state_files/tuning_of_0.1.0");
-  const plugins::StateOwner owner{"net", "c1", "eth0", "/run/netns/pod", 4711};
+  const plugins::StateOwner owner{{"net", "c1", "eth0"}, "/run/netns/pod", 4711};
   auto link = nlohmann::json::parse(text), sysctls = link;
   link["patchbay"].erase("sysctls");
   for (const char* const key : {"mac", "promisc", "mtu", "allmulti", "txQLen"}) sysctls.erase(key);

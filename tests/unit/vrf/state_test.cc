@@ -10,17 +10,14 @@ using vrf::State;
 
 namespace {
 
-const State kState{.owner = {.network = "net",
-                             .container_id = "c1",
-                             .ifname = "net1",
-                             .netns = "/run/netns/pod",
-                             .cookie = 4711},
-                   .vrf = "blue",
-                   .table = 4294967295,
-                   .index = 7,
-                   .routes = {"0200"},
-                   .ipv6 = vrf::Ipv6State{.keep_addr_on_down = -1, .accept_dad = 2},
-                   .keeps_vrf = true};
+const State kState{
+    .owner = {.key = {"net", "c1", "net1"}, .netns = "/run/netns/pod", .cookie = 4711},
+    .vrf = "blue",
+    .table = 4294967295,
+    .index = 7,
+    .routes = {"0200"},
+    .ipv6 = vrf::Ipv6State{.keep_addr_on_down = -1, .accept_dad = 2},
+    .keeps_vrf = true};
 
 }  // namespace
 
@@ -50,8 +47,8 @@ TEST_CASE("a torn file is none, and other JSON is refused") {
 
 TEST_CASE("the file of an interface does not depend on the network") {
   plugins::StateOwner other = kState.owner;
-  other.network = "other";
+  other.key.network = "other";
   CHECK(State::file_of(other) == State::file_of(kState.owner));
-  other.ifname = "net2";
+  other.key.ifname = "net2";
   CHECK(State::file_of(other) != State::file_of(kState.owner));
 }

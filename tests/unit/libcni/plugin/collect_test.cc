@@ -24,11 +24,11 @@ TEST_CASE("GC takes what is of this network and of no valid attachment") {
   CHECK_FALSE(collect.takes("a", tag("net", "c1")));
   CHECK_FALSE(collect.takes("a", tag("other", "c2")));
   CHECK_FALSE(collect.takes("a", "of the operator"));
-  CHECK(collect.takes("a", "net", {"c1", "eth1"}));
-  CHECK_FALSE(collect.takes("a", "net", {"c1", "eth0"}));
-  CHECK_FALSE(collect.takes("a", "net", {"c1", ""}));
-  CHECK(collect.takes("a", "net", {"c2", ""}));
-  CHECK_FALSE(collect.takes("a", "other", {"c2", "eth0"}));
+  CHECK(collect.takes("a", {"net", "c1", "eth1"}));
+  CHECK_FALSE(collect.takes("a", {"net", "c1", "eth0"}));
+  CHECK_FALSE(collect.takes("a", {"net", "c1", ""}));
+  CHECK(collect.takes("a", {"net", "c2", ""}));
+  CHECK_FALSE(collect.takes("a", {"other", "c2", "eth0"}));
   CHECK(collect.found().empty());
 }
 
@@ -36,7 +36,7 @@ TEST_CASE("GC that only looks takes nothing and reports each thing once") {
   Collect collect("net", {}, Collect::Mode::kLook);
   for (int i = 0; i < 2; ++i) {
     CHECK_FALSE(collect.takes("a rule", tag("net", "c1")));
-    CHECK_FALSE(collect.takes("a link", "net", {"c1", "eth0"}, Life::kAlive));
+    CHECK_FALSE(collect.takes("a link", {"net", "c1", "eth0"}, Life::kAlive));
   }
   const std::string prefix = OwnerTag("net", "c1", "eth0").prefix();
   REQUIRE(collect.found().size() == 2);
@@ -45,7 +45,7 @@ TEST_CASE("GC that only looks takes nothing and reports each thing once") {
   CHECK(cni::leftovers_in(json_of(collect.found()).dump()) == collect.found());
   CHECK_THROWS_AS(cni::leftovers_in("{"), cni::Error);
   CHECK_FALSE(collect.takes("a rule", tag("other", "c1")));
-  CHECK_FALSE(collect.takes("a link", "third", {"c1", "eth0"}));
+  CHECK_FALSE(collect.takes("a link", {"third", "c1", "eth0"}));
   CHECK_FALSE(
       collect.takes("a rule", "0123456789abcdef-0123456789abcdef, net: wrong, if: e, id: c"));
   REQUIRE(collect.found().size() == 4);
@@ -67,14 +67,14 @@ TEST_CASE("GC of what was seen dead takes what is named and dead now, and report
   Collect collect("net", {}, Collect::Mode::kRemove, {one, OwnerTag("net", "c3", "").prefix()});
   CHECK_FALSE(collect.takes("a rule", tag("net", "c2")));  // added since
   CHECK_FALSE(collect.takes("a link", tag("net", "c1"), Life::kAlive));
-  CHECK_FALSE(collect.takes("a lease", "net", {"c1", "eth0"}, Life::kYoung));
-  CHECK_FALSE(collect.takes("a file", "net", {"c1", "eth0"}, Life::kUnseen));
-  CHECK_FALSE(collect.takes("a lease", "net", {"c1", "eth1"}));
+  CHECK_FALSE(collect.takes("a lease", {"net", "c1", "eth0"}, Life::kYoung));
+  CHECK_FALSE(collect.takes("a file", {"net", "c1", "eth0"}, Life::kUnseen));
+  CHECK_FALSE(collect.takes("a lease", {"net", "c1", "eth1"}));
   CHECK_FALSE(collect.is_stale(tag("net", "c2")));
   CHECK(collect.found().empty());
   CHECK(collect.is_stale(tag("net", "c1")));
   CHECK(collect.takes("a rule", tag("net", "c1")));
-  CHECK(collect.takes("a chain", "net", {"c3", ""}));
+  CHECK(collect.takes("a chain", {"net", "c3", ""}));
   REQUIRE(collect.found().size() == 2);
   CHECK(collect.found()[0] == cni::Leftover{"a rule", "c1", "eth0", one});
 }

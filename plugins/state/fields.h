@@ -14,11 +14,10 @@
 #include <vector>
 
 #include "libcni/config/conf.h"
-#include "plugins/common/state/format.h"
-#include "plugins/common/state/owner.h"
+#include "plugins/state/format.h"
+#include "plugins/state/owner.h"
 
 /// JSON of state files: one list of the members of a struct both writes and reads it.
-///
 ///     template <> inline constexpr auto plugins::kFields<Device> =
 ///         std::tuple{plugins::Field{"name", &Device::name}, plugins::Field{"mtu", &Device::mtu}};
 namespace plugins {
@@ -34,10 +33,14 @@ Field(const char*, Member Struct::*) -> Field<Struct, Member>;
 template <class Struct>
 inline constexpr auto kFields = nullptr;
 template <>
-inline constexpr auto kFields<StateOwner> = std::tuple{
-    Field{"network", &StateOwner::network}, Field{"containerID", &StateOwner::container_id},
-    Field{"ifname", &StateOwner::ifname}, Field{"netns", &StateOwner::netns},
-    Field{"netnsCookie", &StateOwner::cookie}};
+inline constexpr auto kFields<cni::AttachmentKey> =
+    std::tuple{Field{"network", &cni::AttachmentKey::network},
+               Field{"containerID", &cni::AttachmentKey::container_id},
+               Field{"ifname", &cni::AttachmentKey::ifname}};
+template <>
+inline constexpr auto kFields<StateOwner> =
+    std::tuple{Field{"", &StateOwner::key}, Field{"netns", &StateOwner::netns},
+               Field{"netnsCookie", &StateOwner::cookie}};
 
 namespace fields {
 using nlohmann::json;
@@ -72,14 +75,12 @@ json write(const T& value) {
     return out;
   } else if constexpr (kIs<std::optional, T>) {
     return value ? write(*value) : json();
-  } else if constexpr (kIs<std::vector, T>) {
+  } else if constexpr (kIs<std::vector, T> || kIs<std::map, T>) {
     json out = json::array();
     for (const auto& one : value) out.push_back(write(one));
     return out;
-  } else if constexpr (kIs<std::map, T>) {
-    json out = json::array();
-    for (const auto& [key, one] : value) out.push_back({write(key), write(one)});
-    return out;
+  } else if constexpr (kIs<std::pair, T>) {
+    return json::array({write(value.first), write(value.second)});
   } else if constexpr (kIs<std::chrono::duration, T>) {
     return value == T::max() ? json() : json(value.count());
   } else if constexpr (requires { value.str(); }) {
@@ -119,9 +120,8 @@ T read(const cni::Reader& place) {
   } else if constexpr (std::same_as<T, bool>) {
     return place.as_bool();
   } else if constexpr (std::integral<T>) {
-    using Limits = std::numeric_limits<T>;
-    constexpr std::int64_t kMax = std::min<std::uint64_t>(Limits::max(), INT64_MAX);
-    return static_cast<T>(place.as_int(Limits::min(), kMax));
+    constexpr std::int64_t kMax = std::min<std::uint64_t>(std::numeric_limits<T>::max(), INT64_MAX);
+    return static_cast<T>(place.as_int(std::numeric_limits<T>::min(), kMax));
   } else if constexpr (kIs<std::chrono::duration, T>) {
     return place.present() ? T(read<typename T::rep>(place)) : T::max();
   } else if constexpr (std::same_as<T, std::string>) {

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <string>
 
+#include "libcni/common/attachment.h"
 #include "libcni/plugin/life.h"
 #include "libcni/plugin/request.h"
 #include "netlink/route/socket.h"
@@ -11,19 +12,13 @@ namespace plugins {
 
 /// The owner of a state, and the namespace that it is about.
 struct StateOwner {
-  std::string network = {}, container_id = {}, ifname = {};
+  cni::AttachmentKey key = {};
   std::string netns = {};    ///< CNI_NETNS
   std::uint64_t cookie = 0;  ///< RouteSocket::cookie() of it; 0: unknown
   bool operator==(const StateOwner&) const = default;
 
   /// Whether the namespace is the one of that cookie; true where the kernel does not say.
   bool is_in(std::uint64_t pod_cookie) const;
-  bool is_same_attachment(const StateOwner& other) const;
-  cni::Attachment attachment() const { return {container_id, ifname}; }
-  /// cni::OwnerTag::prefix().
-  std::string file_name() const;
-  /// "container 'c1' (network 'net1', interface 'eth0')".
-  std::string str() const;
 };
 /// Whether the pod exists: its namespace is still at the path. A pod can rename its interface.
 cni::Life life_of(const StateOwner& owner);

@@ -5,13 +5,27 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "libcni/config/conf.h"
 
 namespace plugins {
 
-/// The JSON of a state file; nothing for a torn one. \throws cni::Error for one of a later format
-/// (names::later_format()), which only a newer version can undo.
+/// The format of state files that this version writes and reads. A file of format 1 does not name
+/// it. A later format is a number, `"format": 2`, in one of state_objects(): a member whose meaning
+/// or absence an earlier version cannot know. Members that an earlier version may ignore need no
+/// new format.
+inline constexpr int kStateFormat = 1;
+
+/// The objects of a state file that have the keys of an attachment: the document, or each of its
+/// list, and in a file of which the reference plugin reads the rest the member "patchbay".
+std::vector<const nlohmann::json*> state_objects(const nlohmann::json& document);
+
+/// The later format of a state file that a newer version wrote; empty: it is none.
+std::string later_format(const nlohmann::json& document);
+
+/// The JSON of a state file; nothing for a torn one. \throws cni::Error for one of a later format,
+/// which only a newer version can undo.
 std::optional<nlohmann::json> document_in(const std::string& text);
 
 /// \throws cni::Error for a state file that is JSON, hence not torn, but no state that this version

@@ -1,25 +1,9 @@
-#include "plugins/common/state/owner.h"
-
-#include "libcni/common/error.h"
-#include "libcni/common/hash.h"
+#include "plugins/state/owner.h"
 
 namespace plugins {
 
 bool StateOwner::is_in(std::uint64_t pod_cookie) const {
   return cookie == 0 || pod_cookie == 0 || cookie == pod_cookie;
-}
-
-bool StateOwner::is_same_attachment(const StateOwner& other) const {
-  return network == other.network && container_id == other.container_id && ifname == other.ifname;
-}
-
-std::string StateOwner::file_name() const {
-  return cni::OwnerTag(network, container_id, ifname).prefix();
-}
-
-std::string StateOwner::str() const {
-  return cni::cat("container '", container_id, "' (network '", network, "', interface '", ifname,
-                  "')");
 }
 
 cni::Life life_of(const StateOwner& owner) try {
@@ -34,10 +18,7 @@ cni::Life life_of(const StateOwner& owner) try {
 bool lives(const StateOwner& owner) { return life_of(owner) != cni::Life::kDead; }
 
 StateOwner state_owner(const cni::Request& request) {
-  return {.network = request.network,
-          .container_id = request.container_id,
-          .ifname = request.ifname,
-          .netns = request.netns};
+  return {.key = request.key(), .netns = request.netns};
 }
 
 StateOwner state_owner(const cni::Request& request, const netlink::RouteSocket& pod) {

@@ -1,11 +1,11 @@
-#include "plugins/common/state/state_dir.h"
+#include "plugins/state/state_dir.h"
 
 #include <doctest/doctest.h>
 
 #include <filesystem>
 #include <fstream>
 
-#include "plugins/common/state/fields.h"
+#include "plugins/state/fields.h"
 #include "tests/unit/surroundings.h"
 
 using plugins::StateOwner;
@@ -32,7 +32,7 @@ struct State {
 };
 using StateDir = plugins::StateDir<State>;
 
-const State kSample{.owner = {"net", "c1", "net1", "/run/netns/pod", 4711},
+const State kSample{.owner = {{"net", "c1", "net1"}, "/run/netns/pod", 4711},
                     .byte = 255,
                     .names = {{7, "seven"}, {0, ""}},
                     .end = std::chrono::milliseconds(5),
@@ -98,14 +98,14 @@ TEST_CASE("a state file that is cut off anywhere is none, and holds up no other"
   states.put(kSample);
   const std::string whole = kSample.text();
   StateOwner torn = kSample.owner;
-  torn.ifname = "net2";
+  torn.key.ifname = "net2";
   for (std::size_t length = 0; length < whole.size(); ++length) {
-    write(dir, torn.file_name(), whole.substr(0, length));
+    write(dir, torn.key.tag(), whole.substr(0, length));
     CHECK_FALSE(states.read(torn));
     CHECK(states.all().size() == 1);
   }
   CHECK_FALSE(states.read_or_remove(torn));
-  CHECK_FALSE(std::filesystem::exists(dir.file(torn.file_name())));
+  CHECK_FALSE(std::filesystem::exists(dir.file(torn.key.tag())));
 }
 
 TEST_CASE("a state of a later format is refused, and stays") {
@@ -118,22 +118,22 @@ TEST_CASE("a state of a later format is refused, and stays") {
     CHECK(State::from(doc.dump()) == kSample);
   }
   doc["format"] = 2;
-  write(dir, kSample.owner.file_name(), doc.dump());
-  const std::string said = "read '" + dir.file(kSample.owner.file_name()) +
+  write(dir, kSample.owner.key.tag(), doc.dump());
+  const std::string said = "read '" + dir.file(kSample.owner.key.tag()) +
                            "': a newer version of patchbay wrote it (format 2, this version reads "
                            "1): install that version again";
   CHECK_THROWS_WITH_AS(static_cast<void>(states.read(kSample.owner)), said.c_str(), cni::Error);
   CHECK_THROWS_AS(static_cast<void>(states.read_or_remove(kSample.owner)), cni::Error);
   CHECK(states.all().empty());
   CHECK(states.all_removing_others().empty());
-  CHECK(cni::Dir::open(dir.path())->names() == std::vector{kSample.owner.file_name()});
+  CHECK(cni::Dir::open(dir.path())->names() == std::vector{kSample.owner.key.tag()});
   CHECK_THROWS_AS(static_cast<void>(plugins::document_in("[{}, {\"format\": 2}]")), cni::Error);
 }
 
 TEST_CASE("JSON that is no state is named, and stays") {
   const surroundings::Folder dir;
   const auto states = StateDir::create(dir.path());
-  const std::string file = kSample.owner.file_name();
+  const std::string file = kSample.owner.key.tag();
   for (const char* const text : {"{}", "[]", "null", R"({"network": "net"})"}) {
     CAPTURE(text);
     write(dir, file, text);
@@ -158,7 +158,7 @@ TEST_CASE("a state replaces the earlier one and leaves nothing aside") {
   states.put(state);
   CHECK(states.read(state.owner) == state);
   CHECK(states.all() == std::vector{state});
-  write(dir, state.owner.file_name() + ".new", "half");  // by a process that was killed
+  write(dir, state.owner.key.tag() + ".new", "half");  // by a process that was killed
   states.remove(state.owner);
   CHECK(cni::Dir::open(dir.path())->names().empty());
 }
@@ -170,7 +170,7 @@ TEST_CASE("of a directory without lock, what is no state is removed") {
   write(dir, "other", kSample.text());
   write(dir, "half", "{");
   CHECK(states.all_removing_others().size() == 1);
-  CHECK(cni::Dir::open(dir.path())->names() == std::vector{kSample.owner.file_name()});
+  CHECK(cni::Dir::open(dir.path())->names() == std::vector{kSample.owner.key.tag()});
 }
 
 TEST_CASE("a state is undone to the earlier one, or to none") {

@@ -9,7 +9,7 @@
 #include "libcni/common/lock.h"
 #include "libcni/common/undo.h"
 #include "libcni/plugin/collect.h"
-#include "plugins/common/state/owner.h"
+#include "plugins/state/owner.h"
 
 /// State files of plugins: one per attachment on the node, written before the first change and
 /// removed by DEL, so that DEL needs neither prevResult nor the interface, and changes no other pod
@@ -22,7 +22,7 @@ std::string state_file_of(const StateOwner& owner) {
   if constexpr (requires { State::file_of(owner); }) {
     return State::file_of(owner);
   } else {
-    return owner.file_name();
+    return owner.key.tag();
   }
 }
 
@@ -71,7 +71,7 @@ class StateDir {
     std::erase_if(out, [&](const State& state) {
       const StateOwner& owner = state.owner;
       const std::string what = cni::cat("state file ", path(), "/", file_of(owner));
-      return !collect.takes(what, owner.network, owner.attachment(), life_of(owner));
+      return !collect.takes(what, owner.key, life_of(owner));
     });
     return out;
   }
@@ -79,9 +79,8 @@ class StateDir {
   bool is_of_another(const cni::Request& request, std::uint64_t pod_cookie) const {
     for (const State& state : all()) {
       const StateOwner& owner = state.owner;
-      const bool is_here = owner.ifname == request.ifname && owner.cookie == pod_cookie;
-      if (pod_cookie != 0 && is_here && !owner.is_same_attachment(state_owner(request)))
-        return true;
+      const bool is_here = owner.key.ifname == request.ifname && owner.cookie == pod_cookie;
+      if (pod_cookie != 0 && is_here && owner.key != request.key()) return true;
     }
     return false;
   }
