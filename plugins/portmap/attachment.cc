@@ -7,7 +7,7 @@
 
 #include "libcni/common/error.h"
 #include "libcni/common/hash.h"
-#include "libcni/common/lock.h"
+#include "plugins/portmap/port_claims.h"
 #include "plugins/state/fields.h"
 
 namespace plugins {
@@ -81,14 +81,6 @@ namespace {
 using cni::cat;
 using cni::Dir;
 
-constexpr const char* kAside = ".new";
-constexpr const char* kNewClaims = "claims.new";
-
-std::string file_name(const Key& key) {
-  return cat(key.family == Family::kIpv4 ? "4-" : "6-", name_of(key.protocol), "-", key.port, "-",
-             key.address ? key.address->str() : "any");
-}
-
 std::string without_quotes(std::string text) {
   std::erase(text, '"');
   return text;
@@ -111,7 +103,7 @@ bool is_valid_attachment(const Attachment& one) {
 // DEL needs no room on a full disk: instead of the file its content is replaced, with blanks at the
 // end.
 void shorten(const Dir& dir, const std::string& name, std::string text) try {
-  dir.replace(name, text, kAside);
+  dir.replace(name, text, Dir::kAside);
 } catch (const netlink::Error& e) {
   const auto file = e.error() == ENOSPC ? dir.read(name) : std::nullopt;
   if (!file) throw;
@@ -133,14 +125,6 @@ void modernize(nlohmann::json& container) {
     one.update({{"containerID", container.at("containerID")}, {"detected", false}, {"pod", pod}});
   }
   container = std::move(attachments);
-}
-
-// Of a process that was killed.
-void discard_new_claims(const Dir& dir) {
-  const auto claims = dir.sub(kNewClaims);
-  if (!claims) return;
-  for (const std::string& name : claims->names()) claims->remove(name);
-  dir.remove_dir(kNewClaims);
 }
 
 auto of(const Owner& owner) {
@@ -168,14 +152,15 @@ const Claim* claim_of(const std::vector<Claim>& claims, const Key& key) {
   return found == claims.end() ? nullptr : &*found;
 }
 
-std::string text_of(const ContainerState& container) { return plugins::json_text(container); }
+std::string Container::text() const { return plugins::json_text(attachments); }
 
-std::optional<ContainerState> container_from(const std::string& text) {
-  auto out = plugins::from_json_text<ContainerState>(text, modernize);
-  if (out && (out->empty() || !std::all_of(out->begin(), out->end(), is_valid_attachment))) {
+std::optional<Container> Container::from(const std::string& text) {
+  auto all = plugins::from_json_text<std::vector<Attachment>>(text, modernize);
+  if (!all) return std::nullopt;
+  if (all->empty() || !std::all_of(all->begin(), all->end(), is_valid_attachment)) {
     plugins::refuse_content("mappings that no ADD makes");
   }
-  return out;
+  return Container{*std::move(all)};
 }
 
 std::string container_hash(const Owner& owner) { return cni::sha512_hex(owner.container_id, 16); }
@@ -200,114 +185,61 @@ bool is_of_sibling(const std::string& tag, const Owner& owner) {
   return container_hash_in(tag) == container_hash(owner) && tag != tag_of(owner);
 }
 
-std::optional<StateDir> StateDir::find(const std::string& path) {
-  auto dir = Dir::open(path);
-  if (!dir) return std::nullopt;
-  return StateDir(std::move(*dir));
+std::vector<Attachment> attachments_of(const StateDir& states, const std::string& hash) {
+  return states.read_file(hash).value_or(Container{}).attachments;
 }
 
-StateDir StateDir::create(const std::string& path) { return StateDir(Dir::create(path)); }
-
-netlink::Fd StateDir::lock() const { return cni::take_lock(dir_); }
-
-StateDir::Reading StateDir::read(const std::string& container_hash) const {
-  const auto file = dir_.read(container_hash);
-  if (!file) return {};
-  auto container = cni::during(cat("read '", dir_.path(), "/", container_hash, "'"),
-                               [&] { return container_from(file->content); });
-  return {.exists = true, .attachments = container ? std::move(*container) : ContainerState{}};
+std::optional<Attachment> find_attachment(const StateDir& states, const Owner& owner) {
+  const auto all = attachments_of(states, container_hash(owner));
+  const auto it = std::find_if(all.begin(), all.end(), of(owner));
+  return it == all.end() ? std::nullopt : std::optional(*it);
 }
 
-std::optional<Attachment> StateDir::find(const Owner& owner) const {
-  const ContainerState container = read(container_hash(owner)).attachments;
-  const auto it = std::find_if(container.begin(), container.end(), of(owner));
-  if (it == container.end()) return std::nullopt;
-  return *it;
-}
-
-std::optional<Attachment> StateDir::put(const Attachment& attachment) const {
+std::optional<Attachment> put_attachment(const StateDir& states, const Attachment& attachment) {
   const std::string name = container_hash(attachment.owner);
   std::optional<Attachment> before;
-  if (!dir_.publish(name, text_of({attachment}))) {
-    ContainerState container = read(name).attachments;
-    const auto it = std::find_if(container.begin(), container.end(), of(attachment.owner));
-    if (it == container.end()) {
-      container.push_back(attachment);
+  if (!states.dir().publish(name, Container{{attachment}}.text())) {
+    auto all = attachments_of(states, name);
+    const auto it = std::find_if(all.begin(), all.end(), of(attachment.owner));
+    if (it == all.end()) {
+      all.push_back(attachment);
     } else {
       before = std::exchange(*it, attachment);
     }
-    dir_.replace(name, text_of(container), kAside);
+    states.dir().replace(name, Container{std::move(all)}.text(), Dir::kAside);
   }
-  for (const Ip& ip : attachment.targets()) addresses().put(ip, tag_of(attachment.owner));
+  for (const Ip& ip : attachment.targets()) {
+    addresses_in(states).put(ip, tag_of(attachment.owner));
+  }
   return before;
 }
 
-void StateDir::remove(const Owner& owner) const {
+void remove_attachment(const StateDir& states, const Owner& owner) {
   const std::string name = container_hash(owner);
-  ContainerState container = read(name).attachments;
-  const auto own = std::find_if(container.begin(), container.end(), of(owner));
-  if (own != container.end()) {
-    for (const Ip& ip : own->targets()) addresses().remove(ip, tag_of(owner));
-    container.erase(own);
+  auto all = attachments_of(states, name);
+  const auto own = std::find_if(all.begin(), all.end(), of(owner));
+  if (own != all.end()) {
+    for (const Ip& ip : own->targets()) addresses_in(states).remove(ip, tag_of(owner));
+    all.erase(own);
   }
-  if (container.empty()) {
-    dir_.remove(name);
+  if (all.empty()) {
+    states.dir().remove(name);
   } else {
-    shorten(dir_, name, text_of(container));
+    shorten(states.dir(), name, Container{std::move(all)}.text());
   }
-  dir_.remove(kAside);  // of a process that was killed
-  if (const auto claims = dir_.sub(kClaims)) claims->remove(kAside);
-  discard_new_claims(dir_);
+  states.dir().remove(Dir::kAside);  // of a process that was killed
+  PortClaims(states).tidy();
 }
 
-std::vector<std::string> StateDir::all() const {
+std::vector<std::string> containers_in(const StateDir& states) {
   std::vector<std::string> out;
-  for (std::string& name : dir_.names()) {
+  for (std::string& name : states.dir().names()) {
     constexpr std::size_t kHashLength = 16;
     const bool is_hash = name.size() == kHashLength &&
                          name.find_first_not_of("0123456789abcdef") == std::string::npos;
     if (is_hash) out.push_back(std::move(name));
   }
   return out;
-}
-
-void StateDir::make_claims(const std::vector<std::pair<Key, Owner>>& all) const {
-  if (all.empty()) return;  // claim() makes the directory
-  discard_new_claims(dir_);
-  try {
-    const Dir claims = dir_.make_sub(kNewClaims);
-    for (const auto& [key, owner] : all) claims.make_link(file_name(key), tag_of(owner));
-    dir_.rename(kNewClaims, kClaims);
-  } catch (const netlink::Error&) {
-    discard_new_claims(dir_);
-    throw;
-  }
-}
-
-std::string StateDir::claimant(const Key& key) const {
-  const auto claims = dir_.sub(kClaims);
-  return claims ? claims->read_link(file_name(key)).value_or("") : "";
-}
-
-void StateDir::claim(const Key& key, const Owner& owner) const {
-  const Dir claims = dir_.make_sub(kClaims);
-  if (claims.make_link(file_name(key), tag_of(owner))) return;
-  claims.replace_link(file_name(key), tag_of(owner), kAside);
-}
-
-bool StateDir::release(const Key& key, const Owner& owner) const {
-  const auto claims = dir_.sub(kClaims);
-  if (!claims || claims->read_link(file_name(key)) != tag_of(owner)) return false;
-  return claims->remove(file_name(key));
-}
-
-void StateDir::release_if(const std::function<bool(const std::string& tag)>& is_stale) const {
-  const auto claims = dir_.sub(kClaims);
-  if (!claims) return;
-  for (const std::string& name : claims->names()) {
-    const std::string tag = claims->read_link(name).value_or("");
-    if (tag.empty() || is_stale(tag)) claims->remove(name);
-  }
 }
 
 }  // namespace portmap

@@ -1,17 +1,15 @@
 #pragma once
 
-#include <functional>
 #include <optional>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "libcni/common/attachment.h"
-#include "libcni/common/dir.h"
 #include "plugins/names/state.h"
 #include "plugins/portmap/address_index.h"
 #include "plugins/portmap/conf.h"
 #include "plugins/portmap/mapping.h"
+#include "plugins/state/state_dir.h"
 
 /// State files: one file per container with mapped ports in /run/cni/portmap. ADD writes it before
 /// the rules, DEL removes it after them. Without the file a container has no port that this plugin
@@ -51,63 +49,31 @@ struct Attachment {
 /// The claim of the key; null without one.
 const Claim* claim_of(const std::vector<Claim>& claims, const Key& key);
 
-/// All attachments of a container, the oldest first.
-using ContainerState = std::vector<Attachment>;
+/// The content of a state file: all attachments of a container, the oldest first.
+struct Container {
+  static constexpr const char* kDir = names::kPortmapStateDir;
 
-/// The content of the file of a container with at least one attachment, and the reverse: nullopt
-/// for a torn file. \throws cni::Error: plugins::from_json_text().
-std::string text_of(const ContainerState& container);
-std::optional<ContainerState> container_from(const std::string& text);
+  std::vector<Attachment> attachments;
+  bool operator==(const Container&) const = default;
 
-class StateDir {
- public:
-  static constexpr const char* kPath = names::kPortmapStateDir;
-
-  /// nullopt if the directory does not exist.
-  static std::optional<StateDir> find(const std::string& path = kPath);
-  static StateDir create(const std::string& path = kPath);
-
-  /// Conflict until the result is closed. \throws cni::Error(kTryAgainLater).
-  netlink::Fd lock() const;
-
-  struct Reading {
-    bool exists = false;  ///< the file exists; if unreadable, attachments is empty
-    ContainerState attachments;
-  };
-  /// \throws cni::Error for a file of a later format, and for other JSON.
-  Reading read(const std::string& container_hash) const;
-  bool has(const std::string& container_hash) const { return dir_.has(container_hash); }
-  /// The state of one attachment.
-  std::optional<Attachment> find(const Owner& owner) const;
-  /// Adds or replaces one attachment of its container; returns its previous state, whose addresses
-  /// stay in addresses().
-  std::optional<Attachment> put(const Attachment& attachment) const;
-  /// Removes one attachment, and with the last one the file. Removes a torn file.
-  void remove(const Owner& owner) const;
-  /// Removes the file of a container.
-  void discard(const std::string& container_hash) const { dir_.remove(container_hash); }
-  /// The hashes of all containers, for GC.
-  std::vector<std::string> all() const;
-
-  AddressIndex addresses() const { return AddressIndex(dir_); }
-
-  /// Claims of the iptables backend: symbolic links from keys to tags in the directory "claims".
-  /// Without it they were lost, or no ADD of this boot has looked for them yet.
-  bool has_claims() const { return dir_.has(kClaims); }
-  /// Makes the directory, with all of these at once; without any, claim() makes it.
-  void make_claims(const std::vector<std::pair<Key, Owner>>& all) const;
-  /// The tag of the port owner; empty without one.
-  std::string claimant(const Key& key) const;
-  void claim(const Key& key, const Owner& owner) const;
-  /// False if another attachment owns the key; its claim stays.
-  bool release(const Key& key, const Owner& owner) const;
-  /// Releases all claims whose tag is stale: lists the directory.
-  void release_if(const std::function<bool(const std::string& tag)>& is_stale) const;
-
- private:
-  static constexpr const char* kClaims = "claims";
-  explicit StateDir(cni::Dir dir) : dir_(std::move(dir)) {}
-  cni::Dir dir_;
+  std::string text() const;
+  /// nullopt for a torn file. \throws cni::Error: plugins::from_json_text().
+  static std::optional<Container> from(const std::string& text);
 };
+/// Mappings are changed under its lock().
+using StateDir = plugins::StateDir<Container>;
+
+/// None without a file, and of a torn one. \throws as StateDir::read().
+std::vector<Attachment> attachments_of(const StateDir& states, const std::string& hash);
+std::optional<Attachment> find_attachment(const StateDir& states, const Owner& owner);
+/// Adds or replaces one attachment of its container; returns its previous state, whose addresses
+/// stay in addresses_in().
+std::optional<Attachment> put_attachment(const StateDir& states, const Attachment& attachment);
+/// Removes one attachment, and with the last one the file. Removes a torn file.
+void remove_attachment(const StateDir& states, const Owner& owner);
+/// The hashes of all containers, for GC.
+std::vector<std::string> containers_in(const StateDir& states);
+
+inline AddressIndex addresses_in(const StateDir& states) { return AddressIndex(states.dir()); }
 
 }  // namespace portmap

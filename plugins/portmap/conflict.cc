@@ -52,20 +52,21 @@ bool has_living_veth(const std::string& tag) {
 // \throws cni::Error(kPortInUse) if the owner of the tag exists, or if that cannot be told.
 void refuse_owner(const StateDir& state, const std::string& tag, const Key& key) {
   const std::string file = container_hash_in(tag);
-  const StateDir::Reading reading = state.read(file);
-  if (reading.exists && reading.attachments.empty()) {
+  const auto all = attachments_of(state, file);
+  const bool exists = !all.empty() || state.dir().has(file);
+  if (exists && all.empty()) {
     throw cni::Error(kPortInUse,
                      cat("map ", key.str(), ": in use by a container whose state file '",
-                         StateDir::kPath, "/", file, "' is torn"),
+                         Container::kDir, "/", file, "' is torn"),
                      "DEL of that container, or GC, releases the port");
   }
-  if (!reading.exists && has_living_veth(tag)) {
+  if (!exists && has_living_veth(tag)) {
     throw cni::Error(kPortInUse,
-                     cat("map ", key.str(), ": in use by a pod whose state file '", StateDir::kPath,
+                     cat("map ", key.str(), ": in use by a pod whose state file '", Container::kDir,
                          "/", file, "' was removed"),
                      "`cnitool repair` writes it again");
   }
-  for (const Attachment& one : reading.attachments) {
+  for (const Attachment& one : all) {
     if (tag_of(one.owner) != tag || !owner_exists(one)) continue;
     const Claim* const theirs = claim_of(one.claims, key);
     throw cni::Error(kPortInUse, cat("map ", key.str(), ": in use by ", one.owner.as_owner(),
@@ -76,7 +77,7 @@ void refuse_owner(const StateDir& state, const std::string& tag, const Key& key)
 // All networks of the container lose the port: rules of the next one would match instead.
 void put_losers(const StateDir& state, const std::string& tag, const Key& key,
                 std::vector<Attachment>& losers) {
-  for (Attachment& one : state.read(container_hash_in(tag)).attachments) {
+  for (Attachment& one : attachments_of(state, container_hash_in(tag))) {
     const Claim* const theirs = claim_of(one.claims, key);
     if (theirs == nullptr) continue;
     const auto known = std::find_if(losers.begin(), losers.end(), [&](const Attachment& loser) {

@@ -7,6 +7,7 @@
 #include "plugins/common/firewall/iptables_restore.h"
 #include "plugins/portmap/conflict.h"
 #include "plugins/portmap/iptables/chains.h"
+#include "plugins/portmap/port_claims.h"
 #include "plugins/portmap/reference/reference.h"
 #include "plugins/portmap/services.h"
 
@@ -23,7 +24,7 @@ bool is_iptables_of_reference(const Conf& conf) {
 }
 
 std::optional<Attachment> known(const std::optional<StateDir>& state, const Owner& owner) {
-  return state ? state->find(owner) : std::nullopt;
+  return state ? find_attachment(*state, owner) : std::nullopt;
 }
 
 bool owns_elements(nf::NfSocket* socket, const Attachment& attachment) {
@@ -48,7 +49,7 @@ std::optional<std::string> missing_in_own(nf::NfSocket* socket,
 }
 
 void put_own(const Context& context, const Conf& conf, Attachment wanted) {
-  const auto before = context.state->find(wanted.owner);
+  const auto before = find_attachment(*context.state, wanted.owner);
   wanted.backend = before ? before->backend : choose_backend(conf.backend, context.socket);
   Plan todo = plan(context, wanted, OnConflict::kRefuseClaimed);
   todo.before = before ? before : wanted;
@@ -56,10 +57,11 @@ void put_own(const Context& context, const Conf& conf, Attachment wanted) {
   if (wanted.backend == BackendName::kNftables) {
     iptables::remove(context.socket, wanted.owner);
     // plan() may have made them, by the rules of the reference plugin.
-    for (const Claim& claim : wanted.claims) context.state->release(claim.key, wanted.owner);
+    for (const Claim& claim : wanted.claims)
+      PortClaims(*context.state).release(claim.key, wanted.owner);
   }
   if (context.socket != nullptr) reference::remove(*context.socket, wanted);
-  context.state->put(wanted);
+  put_attachment(*context.state, wanted);
 }
 
 void put_reference(const Context& context, const Conf& conf, const Attachment& attachment) {
@@ -67,13 +69,14 @@ void put_reference(const Context& context, const Conf& conf, const Attachment& a
   if (!is_iptables && context.socket == nullptr) {
     throw cni::Error(cni::Code::kPluginUnavailable, netlink::nf::kNoNfTables);
   }
-  const Attachment before = context.state->find(attachment.owner).value_or(attachment);
-  context.state->remove(attachment.owner);
+  const Attachment before = find_attachment(*context.state, attachment.owner).value_or(attachment);
+  remove_attachment(*context.state, attachment.owner);
   is_iptables ? iptables::replace(context.socket, attachment, &conf.mappings)
               : reference::replace(*context.socket, attachment);
   nft::kBackend.remove(context, before);
   if (!is_iptables) iptables::remove(context.socket, attachment.owner);
-  for (const Claim& claim : before.claims) context.state->release(claim.key, attachment.owner);
+  for (const Claim& claim : before.claims)
+    PortClaims(*context.state).release(claim.key, attachment.owner);
 }
 
 }  // namespace

@@ -12,6 +12,7 @@
 #include "plugins/portmap/conflict.h"
 #include "plugins/portmap/flush.h"
 #include "plugins/portmap/iptables/chains.h"
+#include "plugins/portmap/port_claims.h"
 #include "plugins/portmap/predecessors.h"
 #include "plugins/portmap/reference/reference.h"
 #include "plugins/portmap/services.h"
@@ -31,13 +32,13 @@ void forget_earlier_addresses(const StateDir& state, const Attachment& before,
   const auto targets = now.targets();
   for (const Ip& ip : before.targets()) {
     const bool stays = std::find(targets.begin(), targets.end(), ip) != targets.end();
-    if (!stays) state.addresses().remove(ip, tag_of(now.owner));
+    if (!stays) addresses_in(state).remove(ip, tag_of(now.owner));
   }
 }
 
 // The backends change one after the other: the ports are mapped all the time.
 void map_locked(const Context& context, const Attachment& attachment, OnConflict policy) {
-  const auto before = context.state->put(attachment);
+  const auto before = put_attachment(*context.state, attachment);
   Plan todo = plan(context, attachment, policy);
   const bool is_nft = attachment.backend == BackendName::kNftables;
   const bool is_moved = before && before->backend != attachment.backend;
@@ -53,7 +54,8 @@ void map_locked(const Context& context, const Attachment& attachment, OnConflict
 }
 
 // Maps released ports to other attachments of the container that request them.
-void pass_on(const Context& context, const std::vector<Claim>& gone, const ContainerState& others) {
+void pass_on(const Context& context, const std::vector<Claim>& gone,
+             const std::vector<Attachment>& others) {
   std::set<Key> open;
   for (const Claim& claim : gone) open.insert(claim.key);
   for (const Attachment& next : others) {
@@ -94,9 +96,9 @@ std::vector<Claim> remove_by_config(const Context& context, const Owner& owner,
     });
   }
   each("iptables", [&] { has_iptables = !iptables::kBackend.remove(context, possible).empty(); });
-  if (lost_state) each("claims", [&] { context.state->release_if(is_own); });
+  if (lost_state) each("claims", [&] { PortClaims(*context.state).release_if(is_own); });
   if (context.state != nullptr && (lost_state || has_iptables || !gone.empty())) {
-    each("addresses", [&] { context.state->addresses().remove_if(is_own); });
+    each("addresses", [&] { addresses_in(*context.state).remove_if(is_own); });
   }
   each.finish();
   return gone;
@@ -111,9 +113,9 @@ bool takes(const Attachment& one, cni::Collect& collect) {
 }
 
 // Nothing for a file of a later format, which stays and stops no GC.
-std::optional<StateDir::Reading> read_known(const StateDir& state, const std::string& hash,
-                                            bool is_noted) try {
-  return state.read(hash);
+std::optional<std::vector<Attachment>> read_known(const StateDir& state, const std::string& hash,
+                                                  bool is_noted) try {
+  return attachments_of(state, hash);
 } catch (const cni::Error& e) {
   if (is_noted) cni::note(e.what());
   return std::nullopt;
@@ -121,10 +123,10 @@ std::optional<StateDir::Reading> read_known(const StateDir& state, const std::st
 
 void unmap_by_state(const Context& context, cni::Collect& collect, cni::BestEffort& each) {
   std::vector<Claim> gone;
-  for (const std::string& hash : context.state->all()) {
-    std::optional<StateDir::Reading> found;
-    each("state file", [&] { found = read_known(*context.state, hash, true); });
-    for (const Attachment& one : found ? found->attachments : ContainerState()) {
+  for (const std::string& hash : containers_in(*context.state)) {
+    std::vector<Attachment> found;
+    each("state file", [&] { found = read_known(*context.state, hash, true).value_or(found); });
+    for (const Attachment& one : found) {
       if (!takes(one, collect)) continue;
       each(one.owner.as_owner(), [&] {
         const auto claims = unmap_locked(context, one.owner, {});
@@ -138,11 +140,10 @@ void unmap_by_state(const Context& context, cni::Collect& collect, cni::BestEffo
 // Unreadable state files of containers without mappings. One of a later format stays.
 void remove_broken_files(const StateDir& state, const std::set<std::string>& in_use) {
   cni::BestEffort each;
-  for (const std::string& hash : state.all()) {
+  for (const std::string& hash : containers_in(state)) {
     each("state file", [&] {
-      const auto reading = read_known(state, hash, false);
-      const bool is_broken = reading && reading->exists && reading->attachments.empty();
-      if (is_broken && !in_use.contains(hash)) state.discard(hash);
+      const auto all = read_known(state, hash, false);
+      if (all && all->empty() && !in_use.contains(hash)) state.dir().remove(hash);
     });
   }
 }
@@ -173,10 +174,11 @@ void unmap_without_state(const Context& context, const std::string& network, cni
 
 std::vector<Claim> unmap_locked(const Context& context, const Owner& owner,
                                 const std::vector<Mapping>& mappings) {
-  StateDir::Reading reading;
-  if (context.state != nullptr) reading = context.state->read(container_hash(owner));
-  ContainerState& others = reading.attachments;
-  const bool lost_state = reading.exists && others.empty();
+  const std::string file = container_hash(owner);
+  std::vector<Attachment> others;
+  if (context.state != nullptr) others = attachments_of(*context.state, file);
+  const bool lost_state =
+      context.state != nullptr && others.empty() && context.state->dir().has(file);
   const auto own = std::find_if(others.begin(), others.end(),
                                 [&](const Attachment& one) { return one.owner == owner; });
   std::vector<Claim> gone;
@@ -187,7 +189,7 @@ std::vector<Claim> unmap_locked(const Context& context, const Owner& owner,
   } else if (lost_state || !mappings.empty()) {
     gone = remove_by_config(context, owner, mappings, lost_state);
   }
-  if (context.state != nullptr) context.state->remove(owner);
+  if (context.state != nullptr) remove_attachment(*context.state, owner);
   return gone;
 }
 
@@ -202,7 +204,7 @@ void map_ports(nf::NfSocket* socket, const Attachment& attachment, OnConflict po
 
 void check_ports(nf::NfSocket* socket, const Conf& conf, const Attachment& attachment) {
   const auto state = StateDir::find();
-  const auto known = state ? state->find(attachment.owner) : std::nullopt;
+  const auto known = state ? find_attachment(*state, attachment.owner) : std::nullopt;
   const bool is_iptables = conf.backend ? conf.backend == BackendName::kIptables
                                         : iptables::has_chain(socket, attachment.owner);
   if (!known && is_iptables) {  // which the reference plugin prefers
@@ -219,20 +221,20 @@ void check_ports(nf::NfSocket* socket, const Conf& conf, const Attachment& attac
 
 void require_state_file(nf::NfSocket* socket, const Attachment& attachment) {
   const auto state = StateDir::find();
-  if (state && state->find(attachment.owner)) return;
+  if (state && find_attachment(*state, attachment.owner)) return;
   const Owners all = nft::kBackend.owners({socket, nullptr}, attachment);
   const std::string own = tag_of(attachment.owner);
   const bool is_nft =
       std::any_of(all.begin(), all.end(), [&](const auto& one) { return one.second == own; });
   if (!is_nft && !iptables::has_own_chain(socket, attachment.owner)) return;
   throw cni::Error(cni::Code::kInternal, cat("check port mappings: its state file in '",
-                                             StateDir::kPath, "' was removed"));
+                                             Container::kDir, "' was removed"));
 }
 
 std::optional<BackendName> backend_to_repair(nf::NfSocket* socket, const Conf& conf,
                                              const Owner& owner) {
   const auto state = StateDir::find();
-  const auto known = state ? state->find(owner) : std::nullopt;
+  const auto known = state ? find_attachment(*state, owner) : std::nullopt;
   if (known && !precedes_services(known->backend, conf.backend, socket)) return known->backend;
   const bool is_iptables = !known && !conf.backend && iptables::has_chain(socket, owner);
   return is_iptables ? BackendName::kIptables : conf.backend;
@@ -241,7 +243,7 @@ std::optional<BackendName> backend_to_repair(nf::NfSocket* socket, const Conf& c
 void unmap_ports(const Owner& owner, const std::vector<Mapping>& mappings) {
   const cni::Phase phase("ports");
   const auto state = StateDir::find();
-  const bool known = state && state->has(container_hash(owner));
+  const bool known = state && state->dir().has(container_hash(owner));
   if (!known && mappings.empty()) return;
   cni::require_capabilities("remove hostPorts", {netlink::Capability::kNetAdmin});
   plugins::require_readable_legacy("remove hostPorts");
@@ -290,7 +292,7 @@ void unmap_stale(const std::string& network, cni::Collect& collect) {
       if (!collect.is_stale(tag)) in_use.insert(container_hash_in(tag));
       return collect.is_stale(tag);
     };
-    each("claims", [&] { state->release_if(is_stale); });
+    each("claims", [&] { PortClaims(*state).release_if(is_stale); });
     each("addresses", [&] { forget_addresses(*state, is_stale); });
     if (!collect.removes_named()) {
       each("broken state files", [&] { remove_broken_files(*state, in_use); });

@@ -22,12 +22,12 @@ struct Record {
 };
 
 Record record_of(const StateDir& state, const std::string& tag) try {
-  StateDir::Reading reading = state.read(container_hash_in(tag));
-  auto& all = reading.attachments;
+  const std::string file = container_hash_in(tag);
+  auto all = attachments_of(state, file);
   const auto found = std::find_if(all.begin(), all.end(),
                                   [&](const Attachment& one) { return tag_of(one.owner) == tag; });
   if (found != all.end()) return {.is_readable = true, .attachment = std::move(*found)};
-  return {.is_readable = !reading.exists || !all.empty(), .attachment = {}};
+  return {.is_readable = !all.empty() || !state.dir().has(file), .attachment = {}};
 } catch (const std::exception&) {  // of a later format, as after a downgrade
   return {.is_readable = false, .attachment = {}};
 }
@@ -56,7 +56,7 @@ std::vector<Ip> addresses_of(const PodAddresses& pod) {
 }
 
 void unmap_at(const Context& context, const Ip& ip, const Attachment& next) {
-  const AddressIndex index = context.state->addresses();
+  const AddressIndex index = addresses_in(*context.state);
   for (const std::string& tag : index.tags(ip)) {
     if (tag == tag_of(next.owner)) continue;
     const auto [is_readable, one] = record_of(*context.state, tag);
@@ -84,7 +84,7 @@ void unmap_predecessors(const Attachment& attachment) {
   if (!state) return;
   const auto addresses = addresses_of(attachment.pod);
   const bool has_any = std::any_of(addresses.begin(), addresses.end(), [&](const Ip& ip) {
-    return !state->addresses().tags(ip).empty();
+    return !addresses_in(*state).tags(ip).empty();
   });
   if (!has_any) return;
   auto socket = netlink::nf::NfSocket::find();
@@ -94,7 +94,7 @@ void unmap_predecessors(const Attachment& attachment) {
 
 void forget_addresses(const StateDir& state,
                       const std::function<bool(const std::string& tag)>& is_stale) {
-  state.addresses().remove_if([&](const std::string& tag) {
+  addresses_in(state).remove_if([&](const std::string& tag) {
     if (is_stale(tag)) return true;
     const Record record = record_of(state, tag);
     return record.is_readable && !record.attachment;

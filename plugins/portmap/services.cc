@@ -73,7 +73,7 @@ std::vector<Owner> movable_owners(nf::NfSocket& socket, const StateDir& state) {
   cni::BestEffort each;  // without those whose state file is of a later format
   for (const std::string& container : containers) {
     each("state file", [&] {
-      for (const Attachment& one : state.read(container).attachments) {
+      for (const Attachment& one : attachments_of(state, container)) {
         if (is_movable(one)) out.push_back(one.owner);
       }
     });
@@ -87,7 +87,7 @@ void move_all(nf::NfSocket& socket, const StateDir& state, const std::vector<Own
   for (const Owner& owner : owners) {
     each(owner.as_owner(), [&] {
       // Again, under the lock, and because the step before may have taken ports from it.
-      const auto now = state.find(owner);
+      const auto now = find_attachment(state, owner);
       if (now && is_movable(*now)) move_to_iptables({&socket, &state}, *now);
     });
   }

@@ -41,13 +41,20 @@ class StateDir {
     return StateDir(cni::Dir::create(path));
   }
 
+  const cni::Dir& dir() const { return dir_; }
   const std::string& path() const { return dir_.path(); }
   bool is_removed() const { return dir_.is_removed(); }
   /// For calls that must not overlap. \throws cni::Error(kTryAgainLater).
   netlink::Fd lock() const { return cni::take_lock(dir_); }
 
   /// nullopt without a file, and for a torn one. \throws cni::Error for JSON that is no State.
-  std::optional<State> read(const StateOwner& owner) const { return read(file_of(owner)); }
+  std::optional<State> read(const StateOwner& owner) const { return read_file(file_of(owner)); }
+  std::optional<State> read_file(const std::string& name) const {
+    const auto found = dir_.read(name);
+    if (!found) return std::nullopt;
+    return cni::during(cni::cat("read '", path(), "/", name, "'"),
+                       [&] { return State::from(found->content); });
+  }
   /// The same; a torn file is removed.
   std::optional<State> read_or_remove(const StateOwner& owner) const {
     auto state = read(owner);
@@ -98,18 +105,12 @@ class StateDir {
   explicit StateDir(cni::Dir dir) : dir_(std::move(dir)) {}
   static std::string file_of(const StateOwner& owner) { return state_file_of<State>(owner); }
   static std::string aside_of(const std::string& name) { return cni::cat(name, ".new"); }
-  std::optional<State> read(const std::string& file) const {
-    const auto found = dir_.read(file);
-    if (!found) return std::nullopt;
-    return cni::during(cni::cat("read '", path(), "/", file, "'"),
-                       [&] { return State::from(found->content); });
-  }
   template <class Fn>
   std::vector<State> all_and(Fn&& other) const {
     std::vector<State> out;
     for (const std::string& name : dir_.names()) {
       try {
-        auto state = read(name);
+        auto state = read_file(name);
         if (state && file_of(state->owner) == name) {
           out.push_back(*std::move(state));
         } else {

@@ -47,7 +47,7 @@ int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const Attachment one = attachment_of(*request, conf);
   if (one.claims.empty()) return 0;
   for (const Family family : {Family::kIpv4, Family::kIpv6}) plan_rules(one, family);
-  require(container_from(text_of({one})) == ContainerState{one},
+  require(Container::from(Container{{one}}.text()) == Container{{one}},
           "the state file is read as it was written");
   return 0;
 }

@@ -6,14 +6,14 @@ int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace portmap;
   using fuzz::require;
   const std::string text(fuzz::text_of(data, size));
-  std::optional<ContainerState> container;
-  fuzz::accepts([&] { container = container_from(text); });
+  std::optional<Container> container;
+  fuzz::accepts([&] { container = Container::from(text); });
   if (!container) return 0;
-  require(!container->empty(), "a container has an attachment");
-  require(container_from(text_of(*container)) == container,
+  require(!container->attachments.empty(), "a container has an attachment");
+  require(Container::from(container->text()) == container,
           "a state file is read as it was written");
-  for (const Attachment& one : *container) {
-    require(one.owner.tag().size() == 50, "a tag has 50 characters");
+  for (const Attachment& one : container->attachments) {
+    require(tag_of(one.owner).size() == 50, "a tag has 50 characters");
     require(one.options.mark_bit < 32, "a mark has 32 bits");
     require(!one.pod.v4 || one.pod.v4->ip.is_v4(), "an IPv4 address is one");
     require(!one.pod.v6 || !one.pod.v6->ip.is_v4(), "an IPv6 address is one");

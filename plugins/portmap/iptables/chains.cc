@@ -11,6 +11,7 @@
 #include "plugins/names/chains.h"
 #include "plugins/portmap/conflict.h"
 #include "plugins/portmap/iptables/lost_claims.h"
+#include "plugins/portmap/port_claims.h"
 
 namespace portmap::iptables {
 
@@ -203,9 +204,9 @@ void add_family(nf::NfSocket* socket, const Wanted& wanted) {
 
 // The attachments that share the chain of a container and network, the oldest first; of `own` what
 // it is to have, or nothing without claims.
-ContainerState sharing(const StateDir* state, const Attachment& own) {
-  ContainerState out;
-  if (state != nullptr) out = state->read(container_hash(own.owner)).attachments;
+std::vector<Attachment> sharing(const StateDir* state, const Attachment& own) {
+  std::vector<Attachment> out;
+  if (state != nullptr) out = attachments_of(*state, container_hash(own.owner));
   std::erase_if(out, [&](const Attachment& one) {
     return one.backend != BackendName::kIptables || one.owner.network != own.owner.network;
   });
@@ -217,7 +218,7 @@ ContainerState sharing(const StateDir* state, const Attachment& own) {
 }
 
 // An attachment with the claims of all that share its chain.
-Attachment merged(const Attachment& one, const ContainerState& all) {
+Attachment merged(const Attachment& one, const std::vector<Attachment>& all) {
   Attachment out = one;
   out.claims.clear();
   for (const Attachment& other : all) {
@@ -231,9 +232,9 @@ Attachment merged(const Attachment& one, const ContainerState& all) {
 Owners claimants(const Context& context, const Attachment& wanted) {
   Owners out;
   if (context.state == nullptr) return out;
-  if (!context.state->has_claims()) restore_claims(context.socket, *context.state);
+  if (!PortClaims(*context.state).exist()) restore_claims(context.socket, *context.state);
   for (const Claim& claim : wanted.claims) {
-    std::string tag = context.state->claimant(claim.key);
+    std::string tag = PortClaims(*context.state).claimant(claim.key);
     if (!tag.empty()) out[claim.key] = std::move(tag);
   }
   return out;
@@ -242,9 +243,10 @@ Owners claimants(const Context& context, const Attachment& wanted) {
 void apply(const Context& context, const Plan& plan) {
   const Owner& owner = plan.wanted.owner;
   if (plan.before) {
-    for (const Claim& claim : plan.before->claims) context.state->release(claim.key, owner);
+    for (const Claim& claim : plan.before->claims)
+      PortClaims(*context.state).release(claim.key, owner);
   }
-  for (const Claim& claim : plan.granted) context.state->claim(claim.key, owner);
+  for (const Claim& claim : plan.granted) PortClaims(*context.state).put(claim.key, owner);
   const Attachment all = merged(plan.wanted, sharing(context.state, plan.wanted));
   // An attachment with ports keeps them if this fails.
   plan.before ? replace(context.socket, all, nullptr) : add(context.socket, all);
@@ -254,22 +256,22 @@ void apply(const Context& context, const Plan& plan) {
 // exists; without any its state file is left to the caller.
 std::vector<Claim> remove_claims(const Context& context, const Attachment& attachment) {
   const auto known =
-      context.state == nullptr ? std::nullopt : context.state->find(attachment.owner);
+      context.state == nullptr ? std::nullopt : find_attachment(*context.state, attachment.owner);
   Attachment rest = known.value_or(attachment);
   std::erase_if(rest.claims,
                 [&](const Claim& one) { return claim_of(attachment.claims, one.key) != nullptr; });
   const Attachment remaining = rest;
   if (!rest.claims.empty() && !owner_exists(rest)) rest.claims.clear();
-  const ContainerState left = sharing(context.state, rest);
+  const std::vector<Attachment> left = sharing(context.state, rest);
   if (left.empty()) {
     remove(context.socket, rest.owner);
   } else {
     add(context.socket, merged(rest.claims.empty() ? left[0] : rest, left));
   }
-  if (known && !remaining.claims.empty()) context.state->put(remaining);
+  if (known && !remaining.claims.empty()) put_attachment(*context.state, remaining);
   std::vector<Claim> gone;
   for (const Claim& claim : attachment.claims) {
-    if (context.state != nullptr && context.state->release(claim.key, rest.owner)) {
+    if (context.state != nullptr && PortClaims(*context.state).release(claim.key, rest.owner)) {
       gone.push_back(claim);
     }
   }

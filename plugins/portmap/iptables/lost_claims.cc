@@ -15,6 +15,7 @@
 #include "netlink/route/socket.h"
 #include "plugins/common/firewall/xt_tables.h"
 #include "plugins/portmap/iptables/chains.h"
+#include "plugins/portmap/port_claims.h"
 
 namespace portmap::iptables {
 
@@ -101,7 +102,7 @@ void restore_claims(nf::NfSocket* socket, const StateDir& state) {
       add_claims(tables, family, *living, all);
     }
   }
-  state.make_claims(all);
+  PortClaims(state).make(all);
 }
 
 }  // namespace portmap::iptables

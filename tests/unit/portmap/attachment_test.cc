@@ -6,6 +6,7 @@
 #include <fstream>
 #include <sstream>
 
+#include "plugins/portmap/port_claims.h"
 #include "tests/unit/surroundings.h"
 
 using namespace portmap;
@@ -43,48 +44,46 @@ std::string content(const fs::path& path) {
 TEST_CASE("an attachment is read as it was put") {
   const surroundings::Folder dir;
   const StateDir state = StateDir::create(dir.path());
-  state.put(attachment());
-  CHECK(state.find(kOne) == attachment());
-  CHECK(state.has(container_hash(kOne)));
-  CHECK_FALSE(state.find({"net2", "c1", "eth0"}));
-  CHECK(state.all() == std::vector{container_hash(kOne)});
+  put_attachment(state, attachment());
+  CHECK(find_attachment(state, kOne) == attachment());
+  CHECK(state.dir().has(container_hash(kOne)));
+  CHECK_FALSE(find_attachment(state, {"net2", "c1", "eth0"}));
+  CHECK(containers_in(state) == std::vector{container_hash(kOne)});
 }
 
 TEST_CASE("a container's attachments share a file, which goes with the last") {
   const surroundings::Folder dir;
   const StateDir state = StateDir::create(dir.path());
   const Owner two{"net2", "c1", "eth1"};
-  state.put(attachment());
-  state.put(attachment(two));
+  put_attachment(state, attachment());
+  put_attachment(state, attachment(two));
   Attachment changed = attachment();
   changed.claims.back().target_port = 5353;
-  state.put(changed);
-  CHECK(state.read(container_hash(kOne)).attachments ==
-        portmap::ContainerState{changed, attachment(two)});
-  state.remove(kOne);
-  CHECK(state.find(two) == attachment(two));
-  state.remove(two);
-  state.remove(two);
+  put_attachment(state, changed);
+  CHECK(attachments_of(state, container_hash(kOne)) ==
+        std::vector<Attachment>{changed, attachment(two)});
+  remove_attachment(state, kOne);
+  CHECK(find_attachment(state, two) == attachment(two));
+  remove_attachment(state, two);
+  remove_attachment(state, two);
   CHECK(fs::is_empty(dir.path()));
 }
 
-TEST_CASE("a truncated state file exists without attachments, and can be replaced and removed") {
+TEST_CASE("a truncated state file has no attachments, and can be replaced and removed") {
   const surroundings::Folder dir;
   const StateDir state = StateDir::create(dir.path());
   const fs::path file = fs::path(dir.path()) / container_hash(kOne);
-  state.put(attachment());
+  put_attachment(state, attachment());
   const std::string whole = content(file);
   for (std::size_t length = 0; length < whole.size(); ++length) {
     std::ofstream(file) << whole.substr(0, length);
-    const auto reading = state.read(container_hash(kOne));
-    CHECK(reading.exists);
-    CHECK(reading.attachments.empty());
+    CHECK(attachments_of(state, container_hash(kOne)).empty());
   }
-  state.put(attachment());
-  CHECK(state.find(kOne) == attachment());
+  put_attachment(state, attachment());
+  CHECK(find_attachment(state, kOne) == attachment());
   std::ofstream(file) << "[";
-  state.remove(kOne);
-  CHECK_FALSE(state.has(container_hash(kOne)));
+  remove_attachment(state, kOne);
+  CHECK_FALSE(state.dir().has(container_hash(kOne)));
 }
 
 TEST_CASE("a claim is released only by its owner") {
@@ -92,14 +91,14 @@ TEST_CASE("a claim is released only by its owner") {
   const StateDir state = StateDir::create(dir.path());
   const portmap::Key key = attachment().claims[0].key;
   const Owner other{"net1", "c2", "eth0"};
-  CHECK(state.claimant(key).empty());
-  state.claim(key, kOne);
-  state.release(key, other);
-  CHECK(state.claimant(key) == tag_of(kOne));
-  state.claim(key, other);
-  CHECK(state.claimant(key) == tag_of(other));
-  state.release(key, other);
-  CHECK(state.claimant(key).empty());
+  CHECK(PortClaims(state).claimant(key).empty());
+  PortClaims(state).put(key, kOne);
+  PortClaims(state).release(key, other);
+  CHECK(PortClaims(state).claimant(key) == tag_of(kOne));
+  PortClaims(state).put(key, other);
+  CHECK(PortClaims(state).claimant(key) == tag_of(other));
+  PortClaims(state).release(key, other);
+  CHECK(PortClaims(state).claimant(key).empty());
 }
 
 TEST_CASE("a tag is fifty characters, and the comment begins with it and fits nft") {
@@ -116,11 +115,10 @@ TEST_CASE("a tag is fifty characters, and the comment begins with it and fits nf
 }
 
 TEST_CASE("a state file of 0.1.0 is read") {
-  const auto container =
-      portmap::container_from(surroundings::corpus("portmap_record/container_of_0.1.0"));
+  const auto container = Container::from(surroundings::corpus("portmap_record/container_of_0.1.0"));
   REQUIRE(container);
-  REQUIRE(container->size() == 1);
-  const Attachment& one = container->front();
+  REQUIRE(container->attachments.size() == 1);
+  const Attachment& one = container->attachments.front();
   CHECK(one.owner == kOne);
   CHECK(one.netns_inode == "4:4711");
   CHECK(one.backend == portmap::BackendName::kIptables);
@@ -130,12 +128,12 @@ TEST_CASE("a state file of 0.1.0 is read") {
   REQUIRE(one.claims.size() == 3);
   CHECK_FALSE(one.claims[0].key.address);
   CHECK(one.claims[1].key.address == netlink::Ip::parse("192.0.2.1"));
-  CHECK(portmap::container_from(portmap::text_of(*container)) == container);
+  CHECK(Container::from(container->text()) == container);
 }
 
 TEST_CASE("JSON that portmap does not write is refused, and stays") {
-  const std::string whole = portmap::text_of({attachment()});
-  REQUIRE(portmap::container_from(whole) == portmap::ContainerState{attachment()});
+  const std::string whole = Container{{attachment()}}.text();
+  REQUIRE(Container::from(whole) == Container{{attachment()}});
   const std::pair<std::string, std::string> others[] = {
       {R"(null,8080,)", R"(null,73616,)"},  // 8080, if it is cut to 16 bits
       {R"(null,8080,)", R"(null,0,)"},
@@ -152,16 +150,16 @@ TEST_CASE("JSON that portmap does not write is refused, and stays") {
     const auto at = text.find(row.first);
     REQUIRE(at != std::string::npos);
     text.replace(at, row.first.size(), row.second);
-    CHECK_THROWS_AS(static_cast<void>(portmap::container_from(text)), cni::Error);
+    CHECK_THROWS_AS(static_cast<void>(Container::from(text)), cni::Error);
   }
   for (const char* const text : {"[]", "{}", "null", R"({"attachments": []})"}) {
     CAPTURE(text);
-    CHECK_THROWS_AS(static_cast<void>(portmap::container_from(text)), cni::Error);
+    CHECK_THROWS_AS(static_cast<void>(Container::from(text)), cni::Error);
   }
   const surroundings::Folder dir;
   const StateDir state = StateDir::create(dir.path());
   std::ofstream(dir.file(container_hash(kOne))) << "{}";
-  CHECK_THROWS_AS(state.remove(kOne), cni::Error);
-  CHECK_THROWS_AS(state.put(attachment()), cni::Error);
+  CHECK_THROWS_AS(remove_attachment(state, kOne), cni::Error);
+  CHECK_THROWS_AS(put_attachment(state, attachment()), cni::Error);
   CHECK(content(dir.file(container_hash(kOne))) == "{}");
 }
