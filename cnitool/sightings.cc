@@ -28,14 +28,6 @@ using netlink::RouteSocket;
 
 constexpr const char* kNamed = "/run/netns";
 
-using FileId = std::pair<dev_t, ino_t>;
-
-std::optional<FileId> id_of(const std::string& path) {
-  struct stat about {};
-  if (::stat(path.c_str(), &about) != 0) return std::nullopt;
-  return FileId(about.st_dev, about.st_ino);
-}
-
 // One path for each namespace but that of this process; those of /run/netns first.
 std::vector<std::string> namespaces() {
   std::vector<std::string> paths;
@@ -46,9 +38,9 @@ std::vector<std::string> namespaces() {
       paths.push_back(cni::cat("/proc/", process, "/ns/net"));
     }
   }
-  std::set<FileId> known;
+  std::set<NetNs::Id> known;
   const auto is_new = [&known](const std::string& path) {
-    const auto id = id_of(path);
+    const auto id = NetNs::id_at(path);
     return id && known.insert(*id).second;
   };
   is_new("/proc/self/ns/net");
@@ -120,10 +112,10 @@ std::set<std::string> signs_in(const NetNs& ns) {
 }
 
 // The containers of the cache by their namespaces.
-std::multimap<FileId, std::string> cached_owners(const std::vector<CachedAttachment>& cached) {
-  std::multimap<FileId, std::string> out;
+std::multimap<NetNs::Id, std::string> cached_owners(const std::vector<CachedAttachment>& cached) {
+  std::multimap<NetNs::Id, std::string> out;
   for (const CachedAttachment& one : cached) {
-    if (const auto id = id_of(one.netns)) out.emplace(*id, one.key.container_id);
+    if (const auto id = NetNs::id_at(one.netns)) out.emplace(*id, one.key.container_id);
   }
   return out;
 }
@@ -243,7 +235,7 @@ Sightings look_at_pods(const std::vector<CachedAttachment>& cached) {
       SeenNamespace seen = look_into(*ns);
       seen.path = path;
       seen.nsid = nsid;
-      const auto [begin, end] = by_cache.equal_range(id_of(path).value_or(FileId()));
+      const auto [begin, end] = by_cache.equal_range(NetNs::id_at(path).value_or(NetNs::Id{}));
       for (auto at = begin; at != end; ++at) seen.owners.insert(at->second);
       if (nsid) add_owners(out.veths, *nsid, seen.owners);
       out.add(std::move(seen));

@@ -101,12 +101,23 @@ NetNs NetNs::create() {
   return current();
 }
 
+std::string NetNs::Id::str() const { return cat(device, ":", inode); }
+
+NetNs::Id NetNs::id() const {
+  struct stat about {};
+  if (::fstat(fd(), &about) != 0) throw Error("look at the network namespace", errno);
+  return {about.st_dev, about.st_ino};
+}
+
+std::optional<NetNs::Id> NetNs::id_at(const std::string& path) noexcept {
+  struct stat about {};
+  return ::stat(path.c_str(), &about) == 0 ? std::optional(Id{about.st_dev, about.st_ino})
+                                           : std::nullopt;
+}
+
 bool NetNs::is_current(const std::string& path) {
-  struct stat there {};
-  struct stat own {};
-  if (::stat(path.c_str(), &there) != 0) return false;
-  if (::fstat(current().fd(), &own) != 0) throw Error("look at the own network namespace", errno);
-  return there.st_dev == own.st_dev && there.st_ino == own.st_ino;
+  const auto there = id_at(path);
+  return there && *there == current().id();
 }
 
 std::optional<unsigned long> NetNs::foreign_file_system(const std::string& path) {

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <compare>
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
@@ -28,6 +30,17 @@ class NetNs {
   /// A new one, with nothing but a loopback link that is down; gone with its last handle and
   /// socket.
   static NetNs create();
+  /// What tells it from others that exist: the same by every path, and another namespace may have
+  /// it after the end of this one, which RouteSocket::cookie() tells from it.
+  struct Id {
+    std::uint64_t device = 0, inode = 0;
+    auto operator<=>(const Id&) const = default;
+    /// "DEVICE:INODE".
+    std::string str() const;
+  };
+  Id id() const;
+  /// Of what is at the path, by one system call; empty: nothing is.
+  static std::optional<Id> id_at(const std::string& path) noexcept;
   /// True where path can be opened and is the namespace this thread is in.
   static bool is_current(const std::string& path);
   /// The magic number (statfs(2)) of the file system of the path, where it is one that has no

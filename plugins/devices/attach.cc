@@ -1,7 +1,5 @@
 #include "plugins/devices/attach.h"
 
-#include <sys/stat.h>
-
 #include <algorithm>
 #include <cerrno>
 #include <nlohmann/json.hpp>
@@ -103,12 +101,9 @@ std::string key_of(const json& config) {
   return cat(config["name"].dump(), config["type"].dump(), config.value("ipam", json()).dump());
 }
 
-// The lock is named by the device and inode number of the namespace, which are the same by every
-// path. The namespace itself is not locked: every user can open it, and so lock it.
+// The namespace itself is not locked: every user can open it, and so lock it.
 netlink::Fd lock_pod(const Ledger& ledger, const netlink::NetNs& pod, const std::string& path) try {
-  struct stat info;
-  if (::fstat(pod.fd(), &info) != 0) throw netlink::Error(cat("look at '", path, "'"), errno);
-  return ledger.lock_pod(cat(info.st_dev, ":", info.st_ino));
+  return ledger.lock_pod(pod.id().str());
 } catch (const Error& e) {
   if (e.code() != Code::kTryAgainLater) throw;
   throw Error(e.code(), "another ADD attaches devices to the pod", path);

@@ -12,7 +12,7 @@
 namespace host_device {
 
 struct Stacked {
-  std::uint64_t netns = 0;  ///< inode number of the namespace
+  std::uint64_t netns = 0;  ///< NetNs::Id::inode
   int index = 0;
   bool operator==(const Stacked&) const = default;
 };

@@ -1,7 +1,5 @@
 #include "plugins/portmap/conflict.h"
 
-#include <sys/stat.h>
-
 #include <algorithm>
 
 #include "libcni/common/file_users.h"
@@ -14,12 +12,6 @@ namespace portmap {
 namespace {
 
 using cni::cat;
-
-std::string inode_of(int fd) {
-  struct stat info;
-  if (::fstat(fd, &info) != 0) return {};
-  return cat(info.st_dev, ":", info.st_ino);
-}
 
 bool overlaps(const netlink::Holder& holder, const Key& key) {
   return holder.address.is_unspecified() || !key.address || holder.address == *key.address;
@@ -97,12 +89,12 @@ void put_losers(const StateDir& state, const std::string& tag, const Key& key,
 
 std::string inode_of_netns(const std::string& path) {
   const auto ns = netlink::NetNs::find(path);
-  return ns ? inode_of(ns->fd()) : "";
+  return ns ? ns->id().str() : "";
 }
 
 bool owner_exists(const Attachment& attachment) {
   const auto ns = netlink::NetNs::find(attachment.netns);
-  if (!ns || inode_of(ns->fd()) != attachment.netns_inode) return false;
+  if (!ns || ns->id().str() != attachment.netns_inode) return false;
   return netlink::RouteSocket(*ns).find(attachment.owner.ifname).has_value();
 }
 

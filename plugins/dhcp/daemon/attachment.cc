@@ -1,7 +1,5 @@
 #include "plugins/dhcp/daemon/attachment.h"
 
-#include <sys/stat.h>
-
 #include <algorithm>
 #include <random>
 #include <utility>
@@ -38,11 +36,6 @@ void retire(std::optional<Socket>& socket) noexcept {
   socket.reset();
 }
 
-std::uint64_t inode_of(const netlink::NetNs& ns) {
-  struct stat info {};
-  return ::fstat(ns.fd(), &info) == 0 ? info.st_ino : 0;
-}
-
 }  // namespace
 
 Attachment::Attachment(State state, Timing timing)
@@ -51,8 +44,7 @@ Attachment::Attachment(State state, Timing timing)
 void Attachment::log(std::string_view text) const { cni::note(cat(state_.name(), ": ", text)); }
 
 bool Attachment::has_lost_namespace() const noexcept {
-  struct stat info {};
-  return inode_ != 0 && (::stat(state_.owner.netns.c_str(), &info) != 0 || info.st_ino != inode_);
+  return netns_ && netlink::NetNs::id_at(state_.owner.netns) != netns_;
 }
 
 void Attachment::acquire(Time now, std::optional<Ip> known) {
@@ -66,7 +58,7 @@ void Attachment::acquire(Time now, std::optional<Ip> known) {
   }
   state_.owner.cookie = socket.cookie();
   state_.link = link->index;
-  inode_ = inode_of(ns);
+  netns_ = ns.id();
   // All ipvlans of a master have its MAC address: one without address gets broadcasts alone.
   if (link->kind == "ipvlan") {
     state_.identity.broadcast = true;
@@ -96,7 +88,7 @@ bool Attachment::adopt(Time now, const cni::Result& result) {
     }
     state_.owner.cookie = socket.cookie();
     state_.link = link->index;
-    inode_ = inode_of(*ns);
+    netns_ = ns->id();
     state_.lease = Lease{.address = address.cidr,
                          .gateway = address.gateway,
                          .server = Ip::any(netlink::Family::kIpv4),
@@ -123,7 +115,7 @@ bool Attachment::resume(Time now) {
     retry_at_ = now;
   }
   const auto pod = find_pod(state_);
-  if (pod) inode_ = inode_of(pod->ns);
+  if (pod) netns_ = pod->ns.id();
   return pod.has_value();
 }
 

@@ -99,7 +99,7 @@ class Attachment {
   bool raised_ = false;           ///< the interface was down before ADD
   std::optional<Time> start_by_;  ///< the interface is waited for, to come up
   std::optional<Ip> known_;
-  std::uint64_t inode_ = 0;   ///< of the namespace
+  std::optional<netlink::NetNs::Id> netns_;
   bool unannounced_ = false;  ///< the address of the lease
   unsigned probes_ = 0;
   Time probe_at_ = kNever, retry_at_ = kNever;
