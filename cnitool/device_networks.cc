@@ -7,11 +7,11 @@
 #include "cnitool/json_at.h"
 #include "cnitool/output.h"
 #include "cnitool/pool.h"
-#include "libcni/common/dir.h"
 #include "libcni/config/json.h"
 #include "libcni/plugin/log.h"
 #include "plugins/names/networks.h"
 #include "plugins/names/state.h"
+#include "plugins/state/ledger.h"
 
 namespace tool {
 
@@ -62,26 +62,13 @@ void add_pools(DeviceNetworks& out, const std::string& file) try {
   out.broken.push_back({file, "", cni::Error(cni::Code::kIoFailure, e.what())});
 }
 
-// A promise, or a holder, whose second line is a result.
-void add_entry(std::vector<DeviceNetwork>& out, const std::string& content, bool is_held,
-               const std::string& folder) {
-  const json entry = cni::try_parse_json(content.substr(0, content.find('\n')));
-  const std::string resource = entry.is_object() ? text_at(entry, "resource") : "";
-  if (resource.empty()) return;  // it is torn
-  const json plugins = cni::try_parse_json(text_at(entry, "plugins"));
-  DeviceNetwork& network = network_of(out, network_with(resource, plugins, folder));
-  if (is_held) ++network.attachments;
-}
-
 void add_ledger(std::vector<DeviceNetwork>& out, const std::string& path) try {
-  const auto ledger = cni::Dir::open(path);
-  if (!ledger) return;
-  auto names = ledger->names();
-  std::ranges::sort(names);
-  for (const std::string& name : names) {
-    const bool is_held = name.starts_with(names::kDevicesHolder);
-    if (name.starts_with('.') && !is_held) continue;  // a lock, a mark
-    if (const auto file = ledger->read(name)) add_entry(out, file->content, is_held, path);
+  const auto network = [&](const std::string& resource, const std::string& plugins) -> auto& {
+    return network_of(out, network_with(resource, cni::try_parse_json(plugins), path));
+  };
+  for (const devices::Entry& entry : devices::Ledger::shown(path)) {
+    if (!entry.resource.empty()) network(entry.resource, entry.plugins);
+    if (entry.holder) ++network(entry.holder->resource, entry.holder->plugins).attachments;
   }
 } catch (const netlink::Error& e) {
   cni::note(cat("devices of pods are not counted: ", e.what()));

@@ -1,51 +1,56 @@
 #include "cnitool/leases.h"
 
 #include <algorithm>
-#include <ctime>
-#include <limits>
-#include <nlohmann/json.hpp>
 
 #include "cnitool/output.h"
-#include "libcni/common/dir.h"
-#include "libcni/config/json.h"
-#include "netlink/sysctl.h"
-#include "plugins/names/state.h"
+#include "libcni/common/error.h"
+#include "plugins/state/dhcp_lease.h"
 
 namespace tool {
 
-// Times in it are milliseconds since the boot (CLOCK_BOOTTIME).
-std::optional<DhcpLease> lease_in(const cni::Reader& root) {
-  if (root["bootID"].as_string() != netlink::read_sysctl("kernel/random/boot_id")) {
-    return std::nullopt;
+namespace {
+
+std::optional<std::int64_t> from_now(dhcp::Time time) {
+  using std::chrono::seconds;
+  if (time == dhcp::kNever) return std::nullopt;
+  const auto now = cni::EventLoop::now();
+  return (std::chrono::floor<seconds>(time) - std::chrono::floor<seconds>(now)).count();
+}
+
+DhcpLease lease_in(const dhcp::State& state) {
+  DhcpLease out{.key = state.owner.key};
+  if (!state.lease) return out;
+  out.address = state.lease->address.str();
+  out.server = state.lease->server.str();
+  out.rebind = from_now(state.lease->rebind);
+  out.expire = from_now(state.lease->expire);
+  return out;
+}
+
+// None of another boot, and none that the daemon could not read.
+std::optional<dhcp::State> state_in(const dhcp::StateDir& states, const std::string& name) try {
+  auto state = states.read_file(name);
+  return state && state->owner.key.tag() == name ? state : std::nullopt;
+} catch (const cni::Error&) {
+  return std::nullopt;
+}
+
+}  // namespace
+
+std::vector<DhcpLease> dhcp_leases() {
+  std::vector<DhcpLease> out;
+  const auto states = dhcp::StateDir::find();
+  if (!states) return out;
+  for (const std::string& name : states->dir().names()) {
+    if (const auto state = state_in(*states, name)) out.push_back(lease_in(*state));
   }
-  DhcpLease out{.key = {root["network"].as_string(), root["containerID"].as_string(),
-                        root["ifname"].as_string()}};
-  const cni::Reader lease = root["lease"];
-  if (!lease.present()) return out;
-  timespec now{};
-  ::clock_gettime(CLOCK_BOOTTIME, &now);
-  const auto from_now = [&](const char* key) -> std::optional<std::int64_t> {
-    const cni::Reader time = lease[key];
-    if (!time.present()) return std::nullopt;
-    return time.as_int(0, std::numeric_limits<std::int64_t>::max()) / 1000 - now.tv_sec;
-  };
-  out.address = lease["address"].as_string();
-  out.server = lease["server"].as_string();
-  out.rebind = from_now("rebind");
-  out.expire = from_now("expire");
   return out;
 }
 
 std::optional<DhcpLease> lease_of(const cni::AttachmentKey& key) try {
-  const auto dir = cni::Dir::open(names::kDhcpStateDir);
-  if (!dir) return std::nullopt;
-  const std::string name = key.tag();
-  const auto file = dir->read(name);
-  if (!file) return std::nullopt;
-  const nlohmann::json doc = cni::parse_json(file->content, name);
-  return lease_in(cni::Reader(doc));
-} catch (const cni::Error&) {
-  return std::nullopt;
+  const auto states = dhcp::StateDir::find();
+  const auto state = states ? state_in(*states, key.tag()) : std::nullopt;
+  return state ? std::optional(lease_in(*state)) : std::nullopt;
 } catch (const netlink::Error&) {
   return std::nullopt;
 }

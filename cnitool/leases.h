@@ -3,9 +3,9 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
-#include "libcni/config/conf.h"
-#include "libcni/runtime/cache.h"
+#include "libcni/common/attachment.h"
 
 /// The state files of the daemon of dhcp.
 namespace tool {
@@ -18,9 +18,8 @@ struct DhcpLease {
   std::optional<std::int64_t> rebind = {}, expire = {};
 };
 
-/// The lease in a file's content; nothing for that of another boot. \throws cni::Error for another
-/// content.
-std::optional<DhcpLease> lease_in(const cni::Reader& root);
+/// All of this boot whose file is readable. \throws netlink::Error.
+std::vector<DhcpLease> dhcp_leases();
 
 /// The lease of an attachment, from its file; nothing without a readable one.
 std::optional<DhcpLease> lease_of(const cni::AttachmentKey& key);

@@ -4,7 +4,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
 #include <set>
 
 #include "cnitool/doctor/facts.h"
@@ -12,7 +11,6 @@
 #include "cnitool/sightings.h"
 #include "libcni/common/dir.h"
 #include "libcni/common/lock.h"
-#include "libcni/config/json.h"
 #include "libcni/config/names.h"
 #include "libcni/plugin/log.h"
 #include "libcni/plugin/node_tool.h"
@@ -100,30 +98,9 @@ void look_at_routes(Node& node) {
   node.addresses = socket.addresses();
 }
 
-// Calls fn with the name and content of each state file. One that cannot be parsed, or lacks a key,
-// is passed over, as by the plugin that wrote it.
-template <class Fn>
-void for_each_state(const std::string& path, Fn fn) {
-  const auto dir = cni::Dir::open(path);
-  if (!dir) return;
-  for (const std::string& name : dir->names()) {
-    const auto file = dir->read(name);
-    if (!file) continue;
-    try {
-      const nlohmann::json doc = cni::parse_json(file->content, name);
-      fn(name, cni::Reader(doc));
-    } catch (const cni::Error&) {
-      continue;
-    }
-  }
-}
-
 void look_at_leases(Node& node) {
-  for_each_state(names::kDhcpStateDir, [&](const std::string& name, const cni::Reader& root) {
-    auto lease = lease_in(root);
-    if (!lease || !node.which.has(lease->key)) return;
-    if (lease->key.tag() == name) node.leases.push_back(*std::move(lease));
-  });
+  node.leases = dhcp_leases();
+  std::erase_if(node.leases, [&](const DhcpLease& one) { return !node.which.has(one.key); });
   // A daemon of an earlier release may run if the file does not exist.
   const std::string lock = cat(names::kDhcpStateDir, names::kLockSuffix);
   const netlink::Fd fd(::open(lock.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));

@@ -9,11 +9,11 @@
 #include "cnitool/json_at.h"
 #include "libcni/common/dir.h"
 #include "libcni/common/error.h"
-#include "libcni/config/json.h"
 #include "libcni/config/names.h"
 #include "libcni/daemon/unix_socket.h"
 #include "netlink/netns.h"
 #include "plugins/names/state.h"
+#include "plugins/state/ledger.h"
 
 namespace tool::doctor {
 
@@ -28,43 +28,25 @@ bool has_unit() {
   });
 }
 
-// The time of a promise to a pod that is not known yet; 0 for another entry, and for a torn one.
-std::int64_t unclaimed_since(const std::string& content) try {
-  const nlohmann::json entry = cni::parse_json(content, "entry");
-  const bool has_pod = entry.contains("pod") && !entry["pod"].is_null();
-  return has_pod ? 0 : static_cast<std::int64_t>(number_at(entry, "promised"));
-} catch (const cni::Error&) {
-  return 0;
-}
-
 // Whether a container has the device, and is the one whose pod it was promised to: its namespace
 // may exist.
-bool is_held(const cni::Dir& dir, const std::string& id, const std::string& content) try {
-  const auto file = dir.read(cni::cat(names::kDevicesHolder, id));
-  if (!file) return false;
-  const std::string first = file->content.substr(0, file->content.find('\n'));
-  const nlohmann::json holder = cni::parse_json(first, "holder");
-  const nlohmann::json entry = cni::parse_json(content, "entry");
-  const std::string netns = text_at(holder, "netns");
-  return holder.value("pod", nlohmann::json()) == entry.value("pod", nlohmann::json()) &&
-         (netlink::NetNs::find(netns) || netlink::NetNs::may_hide(netns));
-} catch (const std::exception&) {
-  return false;  // torn, or of a later format
+bool is_held(const devices::Entry& entry) {
+  if (!entry.holder || !entry.is_readable() || entry.pod != entry.holder->pod) return false;
+  const std::string& netns = entry.holder->owner.netns;
+  try {
+    return netlink::NetNs::find(netns) || netlink::NetNs::may_hide(netns);
+  } catch (const netlink::Error&) {
+    return false;
+  }
 }
 
 void read_ledger(DeviceAgent& agent) {
-  const auto dir = cni::Dir::open(agent.ledger);
-  if (!dir) return;
-  agent.has_run = true;
-  for (const std::string& name : dir->names()) {
-    if (name.starts_with('.')) continue;  // a lock, a mark
-    const auto file = dir->read(name);
-    if (!file) continue;
+  agent.has_run = cni::Dir::open(agent.ledger).has_value();
+  for (const devices::Entry& entry : devices::Ledger::shown(agent.ledger)) {
+    if (!entry.is_wanted()) continue;  // a holder without its promise
     ++agent.devices;
-    if (!is_held(*dir, name, file->content)) ++agent.open;
-    if (const auto since = unclaimed_since(file->content); since != 0) {
-      agent.unclaimed.push_back(since);
-    }
+    if (!is_held(entry)) ++agent.open;
+    if (entry.is_unclaimed()) agent.unclaimed.push_back(entry.promised);
   }
 }
 

@@ -5,7 +5,7 @@
 
 #include "libcni/plugin/request.h"
 #include "plugins/devices/conf.h"
-#include "plugins/devices/ledger/ledger.h"
+#include "plugins/state/ledger.h"
 
 /// The devices of a pod: patchbay-agent decides. If it does not answer, no pod passes as long as
 /// the ledger has a device that no container of another pod has.

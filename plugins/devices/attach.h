@@ -12,7 +12,7 @@
 #include "libcni/plugin/request.h"
 #include "netlink/netns.h"
 #include "netlink/route/socket.h"
-#include "plugins/devices/ledger/ledger.h"
+#include "plugins/state/ledger.h"
 
 /// The delegates of a device. They are called as a runtime calls the plugins of a network: in
 /// order, for DEL in reverse, each with the result of the one before. The network is that of the

@@ -4,9 +4,9 @@
 #include "libcni/common/undo.h"
 #include "libcni/plugin/plugin.h"
 #include "plugins/dhcp/commands.h"
-#include "plugins/dhcp/daemon/state.h"
 #include "plugins/dhcp/plugin/call.h"
 #include "plugins/dhcp/protocol/conf.h"
+#include "plugins/state/dhcp_lease.h"
 
 namespace dhcp {
 

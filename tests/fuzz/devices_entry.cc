@@ -1,5 +1,5 @@
 // Entries of the ledger of devices, and holders.
-#include "plugins/devices/ledger/entry.h"
+#include "plugins/state/ledger_entry.h"
 #include "tests/fuzz/fuzz.h"
 
 int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {

@@ -6,7 +6,7 @@
 #include "plugins/devices/agent/handout.h"
 #include "plugins/devices/agent/pools/pools.h"
 #include "plugins/devices/agent/stock/stock.h"
-#include "plugins/devices/ledger/entry.h"
+#include "plugins/state/ledger_entry.h"
 #include "tests/fuzz/fuzz.h"
 
 int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {

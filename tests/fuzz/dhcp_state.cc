@@ -1,5 +1,5 @@
 // State files of dhcp.
-#include "plugins/dhcp/daemon/state.h"
+#include "plugins/state/dhcp_lease.h"
 #include "tests/fuzz/fuzz.h"
 
 int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {

@@ -51,7 +51,7 @@ def rules(path):
     if name.startswith("plugins/names/"):
         return [r"libcni/common/hash\.h$"], set()
     if name.startswith("plugins/state/"):
-        return [r"libcni/(common|config|plugin)/", r"netlink/", r"plugins/(names|state)/"], {"nlohmann_json"}
+        return [r"libcni/(common|config|daemon|plugin)/", r"netlink/", r"plugins/(names|state)/"], {"nlohmann_json"}
     if name.startswith("plugins/devices/agent/"):
         libraries = {"nlohmann_json", "iostreams"} | ({"uapi"} if in_source else set())
         if name.startswith("plugins/devices/agent/kubelet/"):

@@ -7,6 +7,7 @@ import sys
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 from support import dhcp, suite  # noqa: E402
+from support.cnitool import cnitool  # noqa: E402
 from support.plugin import cni  # noqa: E402
 from support.snapshot import left_by_design, pod_snapshot, snapshot  # noqa: E402
 from support.world import run  # noqa: E402
@@ -214,6 +215,7 @@ class Leases(suite.NodeTest):
         held = self.daemon.leases()
         self.daemon.kill()
         replace("/run/cni/dhcp", release, "dhcp")
+        self.assertIn(f"1 DHCP lease of server {held[self.one.name]['server']}", cnitool("doctor").stdout)
         self.daemon.start()
         for key in ("address", "server", "netns"):
             self.assertEqual(self.daemon.leases()[self.one.name][key], held[self.one.name][key])

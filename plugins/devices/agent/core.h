@@ -15,7 +15,7 @@
 #include "plugins/devices/agent/pools/pools.h"
 #include "plugins/devices/agent/promises.h"
 #include "plugins/devices/agent/stock/stock.h"
-#include "plugins/devices/ledger/ledger.h"
+#include "plugins/state/ledger.h"
 
 namespace devices {
 

@@ -9,7 +9,7 @@
 
 #include "libcni/daemon/folder_watch.h"
 #include "plugins/devices/agent/promises.h"
-#include "plugins/devices/ledger/ledger.h"
+#include "plugins/state/ledger.h"
 
 namespace devices {
 

@@ -20,9 +20,9 @@
 #include "plugins/devices/agent/log.h"
 #include "plugins/devices/agent/pools/pools.h"
 #include "plugins/devices/agent/stock/stock.h"
-#include "plugins/devices/ledger/ledger.h"
 #include "plugins/devices/protocol/message.h"
 #include "plugins/names/state.h"
+#include "plugins/state/ledger.h"
 
 namespace devices {
 

@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "plugins/devices/ledger/entry.h"
+#include "plugins/state/ledger_entry.h"
 
 /// Decisions about entries of the ledger, from the kubelet's PodResources.
 namespace devices {

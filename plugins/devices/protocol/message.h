@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "libcni/common/error.h"
-#include "plugins/devices/ledger/entry.h"
+#include "plugins/state/ledger_entry.h"
 
 /// The protocol of patchbay-agent's socket: a JSON object and a newline each way, then the
 /// connection is closed.

@@ -8,7 +8,7 @@
 #include "netlink/packet_socket.h"
 #include "plugins/dhcp/daemon/client.h"
 #include "plugins/dhcp/daemon/pod.h"
-#include "plugins/dhcp/daemon/state.h"
+#include "plugins/state/dhcp_lease.h"
 
 namespace dhcp {
 

@@ -10,16 +10,6 @@
 
 namespace dhcp {
 
-/// The client's identity and its options.
-struct Identity {
-  Bytes client_id = {};    ///< option 61
-  Options provided = {};   ///< sent with every DISCOVER and REQUEST
-  Bytes wanted = {};       ///< option 55
-  bool broadcast = false;  ///< answers are to be sent to everybody (RFC 2131, section 4.1)
-  bool probe = false;      ///< a new address is probed for by ARP before it is used
-  bool operator==(const Identity&) const = default;
-};
-
 /// The time to wait for an answer: the first one, and the maximum as it doubles.
 struct Timing {
   Time first = std::chrono::seconds(4), most = std::chrono::seconds(62);

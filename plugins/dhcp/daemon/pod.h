@@ -4,7 +4,7 @@
 
 #include "netlink/netns.h"
 #include "netlink/route/socket.h"
-#include "plugins/dhcp/daemon/state.h"
+#include "plugins/state/dhcp_lease.h"
 
 /// The interface of an attachment, in the pod's namespace. Nothing here stays open: what is open
 /// keeps the namespace of a pod alive that was removed.

@@ -1,30 +1,12 @@
 #pragma once
 
-#include <optional>
 #include <string>
 #include <vector>
 
-#include "libcni/config/result.h"
-#include "libcni/daemon/event_loop.h"
 #include "plugins/dhcp/protocol/packet.h"
+#include "plugins/state/dhcp_lease.h"
 
 namespace dhcp {
-
-using Time = cni::BootTime;
-using cni::kNever;
-
-/// A server's lease, in the terms of a result, with its end.
-struct Lease {
-  netlink::Cidr address;
-  std::optional<Ip> gateway = {};
-  std::vector<cni::Route> routes = {};
-  cni::Dns dns = {};
-  unsigned mtu = 0;  ///< bytes; 0 is "not stated"
-  Ip server;
-  std::optional<Mac> server_mac = {};  ///< of the server, or of a relay or router
-  Time renew = kNever, rebind = kNever, expire = kNever;  ///< T1, T2, end of the lease
-  bool operator==(const Lease&) const = default;
-};
 
 /// The lease that a DHCPACK gives to who sent the request at that time (RFC 2131, section 4.4.5).
 /// \throws cni::Error for one that gives none.

@@ -13,7 +13,7 @@
 #include "libcni/common/error.h"
 #include "netlink/types/fd.h"
 #include "plugins/devices/agent/pools/pools.h"
-#include "plugins/devices/ledger/ledger.h"
+#include "plugins/state/ledger.h"
 #include "tests/unit/surroundings.h"
 
 using devices::Core;

@@ -12,7 +12,7 @@ using host_device::State;
 namespace {
 
 State example() {
-  State out{.owner = {"net1", "c1", "eth0", "/run/netns/c1", 4242}, .pod_index = 9};
+  State out{.owner = {{"net1", "c1", "eth0"}, "/run/netns/c1", 4242}, .pod_index = 9};
   Device& device = out.device;
   device.name = "ens5f1";
   device.index = 7;

@@ -11,7 +11,7 @@
 using tuning::State;
 
 TEST_CASE("a state is read back as it was written") {
-  State state{.owner = {"net", "c1", "eth0", "/run/netns/pod", 4711},
+  State state{.owner = {{"net", "c1", "eth0"}, "/run/netns/pod", 4711},
               .link = {.mac = netlink::Mac::parse("02:00:5e:10:20:30"),
                        .promiscuous = false,
                        .mtu = 1500,

@@ -9,8 +9,8 @@
 
 #include "libcni/common/error.h"
 #include "netlink/route/socket.h"
-#include "plugins/devices/ledger/entry.h"
 #include "plugins/names/drivers.h"
+#include "plugins/state/ledger_entry.h"
 
 namespace devices {
 

@@ -8,7 +8,7 @@
 #include "libcni/config/names.h"
 #include "libcni/config/nearest.h"
 #include "plugins/devices/agent/pools/pools.h"
-#include "plugins/devices/ledger/entry.h"
+#include "plugins/state/ledger_entry.h"
 
 namespace devices {
 

@@ -8,8 +8,8 @@
 
 #include "libcni/common/dir.h"
 #include "libcni/common/lock.h"
-#include "plugins/devices/ledger/entry.h"
 #include "plugins/names/state.h"
+#include "plugins/state/ledger_entry.h"
 
 /// The folder of the entries: a file with the ID of the device as its name, which patchbay-agent
 /// writes, and ".held=ID", which the plugin writes. They are written aside and renamed, so that
@@ -28,6 +28,8 @@ class Ledger {
   /// nullopt if the folder does not exist: patchbay-agent has never run on this node.
   static std::optional<Ledger> find(const std::string& path = names::kDevicesLedgerDir);
   static Ledger create(const std::string& path = names::kDevicesLedgerDir);
+  /// All that is in the folder, by look(), without notes; none without a folder.
+  static std::vector<Entry> shown(const std::string& path);
 
   const std::string& path() const { return dir_.path(); }
   bool is_removed() const { return dir_.is_removed(); }
@@ -84,6 +86,7 @@ class Ledger {
   std::vector<std::string> marked(const StateOwner& owner) const;
 
   cni::Dir dir_;
+  bool is_noting_ = true;
 };
 
 }  // namespace devices

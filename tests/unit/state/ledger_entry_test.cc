@@ -1,4 +1,4 @@
-#include "plugins/devices/ledger/entry.h"
+#include "plugins/state/ledger_entry.h"
 
 #include <doctest/doctest.h>
 
@@ -22,7 +22,7 @@ Entry example() {
 }
 
 Holder holder_of(const Entry& entry) {
-  return {.owner = {"net", "c1", "eth0", "/run/netns/c1", 4242},
+  return {.owner = {{"net", "c1", "eth0"}, "/run/netns/c1", 4242},
           .interface = "net1",
           .resource = entry.resource,
           .plugins = entry.plugins,

@@ -1,4 +1,4 @@
-#include "plugins/dhcp/daemon/state.h"
+#include "plugins/state/dhcp_lease.h"
 
 #include <doctest/doctest.h>
 
@@ -13,7 +13,7 @@ using std::chrono::seconds;
 namespace {
 
 State sample_state() {
-  return {.owner = {"net", "c1", "eth0", "/run/netns/c1", 4711},
+  return {.owner = {{"net", "c1", "eth0"}, "/run/netns/c1", 4711},
           .link = 2,
           .identity = {.client_id = {0, 'c', 0xff},
                        .provided = {{12, {'h'}}, {60, {'v', 'w'}}},

@@ -1,4 +1,4 @@
-#include "plugins/devices/ledger/ledger.h"
+#include "plugins/state/ledger.h"
 
 #include <doctest/doctest.h>
 

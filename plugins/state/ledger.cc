@@ -1,4 +1,4 @@
-#include "plugins/devices/ledger/ledger.h"
+#include "plugins/state/ledger.h"
 
 #include <algorithm>
 #include <set>
@@ -95,13 +95,13 @@ bool is_aside(const std::string& name) {
 
 // Its content; nothing without the file.
 template <class From>
-auto read_file(const cni::Dir& dir, const std::string& name, const From& from)
+auto read_file(const cni::Dir& dir, const std::string& name, bool is_noted, const From& from)
     -> decltype(from(name)) {
   const auto file = dir.read(name);
   if (!file) return std::nullopt;
   const std::string what = cat("read '", dir.path(), "/", name, "'");
   auto out = cni::during(what, [&] { return from(file->content); });
-  if (!out) cni::note(cat(what, ": it is no entry of the ledger, ignored"));
+  if (!out && is_noted) cni::note(cat(what, ": it is no entry of the ledger, ignored"));
   return out;
 }
 
@@ -126,6 +126,13 @@ std::optional<Ledger> Ledger::find(const std::string& path) {
 
 Ledger Ledger::create(const std::string& path) { return Ledger(cni::Dir::create(path, 0700)); }
 
+std::vector<Entry> Ledger::shown(const std::string& path) {
+  auto ledger = find(path);
+  if (!ledger) return {};
+  ledger->is_noting_ = false;
+  return ledger->all();
+}
+
 netlink::Fd Ledger::lock(std::chrono::milliseconds deadline) const {
   return cni::take_lock(dir_, deadline, kLock);
 }
@@ -135,7 +142,7 @@ netlink::Fd Ledger::lock_pod(const std::string& pod) const {
 }
 
 std::optional<Entry> Ledger::promise_of(const std::string& id) const {
-  return read_file(dir_, id, [&](const std::string& text) {
+  return read_file(dir_, id, is_noting_, [&](const std::string& text) {
     auto out = Entry::from(text);
     if (out && out->id != id) out.reset();  // another device's
     return out;
@@ -143,7 +150,7 @@ std::optional<Entry> Ledger::promise_of(const std::string& id) const {
 }
 
 std::optional<Holder> Ledger::holder_of(const std::string& id) const {
-  return read_file(dir_, held_of(id), Holder::from);
+  return read_file(dir_, held_of(id), is_noting_, Holder::from);
 }
 
 std::optional<Entry> Ledger::read(const std::string& id) const {
@@ -157,11 +164,11 @@ std::optional<std::string> Ledger::device_of(const std::string& name) {
 }
 
 std::optional<Entry> Ledger::look(const std::string& id) const {
-  const auto part = [](bool& is_unreadable, const auto& read) -> decltype(read()) {
+  const auto part = [this](bool& is_unreadable, const auto& read) -> decltype(read()) {
     try {
       return read();
     } catch (const cni::Error& e) {
-      cni::note(e.what());
+      if (is_noting_) cni::note(e.what());
       is_unreadable = true;
       return std::nullopt;
     }

@@ -1,4 +1,4 @@
-#include "plugins/dhcp/daemon/state.h"
+#include "plugins/state/dhcp_lease.h"
 
 #include <algorithm>
 #include <charconv>
