@@ -11,6 +11,7 @@
 #include "libcni/common/split.h"
 #include "libcni/common/undo.h"
 #include "plugins/names/state.h"
+#include "plugins/state/address_index.h"
 
 namespace firewall {
 
@@ -19,8 +20,7 @@ namespace {
 using cni::cat;
 
 constexpr const char* kPath = names::kFirewallStateDir;
-// Temporary names, which a killed call leaves: one for a link, another for a file.
-constexpr const char* kAside = ".new";
+// The temporary name of a list, which a killed call leaves, as Dir::kAside that of a link.
 constexpr const char* kListAside = ".list";
 
 std::string_view prefix_of(Family family) { return family == Family::kIpv4 ? "ip:" : "ip6:"; }
@@ -67,9 +67,7 @@ netlink::Fd Claims::lock() const { return cni::take_lock(dir_); }
 
 std::vector<AddressClaim> Claims::find(const Ip& ip) const {
   std::vector<AddressClaim> out;
-  const auto target = dir_.read_link(ip.str());
-  if (!target) return out;
-  for (const auto line : cni::split(*target, "\n")) {
+  for (const std::string& line : plugins::AddressIndex(dir_).lines(ip)) {
     if (auto claim = AddressClaim::from(line)) out.push_back(*std::move(claim));
   }
   return out;
@@ -117,21 +115,17 @@ void Claims::put(const Ip& ip, const AddressClaim& claim) const {
 void Claims::remove(const Ip& ip, const std::string& owner) const {
   auto claims = find(ip);
   std::erase_if(claims, [&](const AddressClaim& one) { return one.owner == owner; });
-  if (claims.empty()) {
-    dir_.remove(ip.str());
-  } else {
-    write_claims(ip, claims);
-  }
+  write_claims(ip, claims);
   strike(owner, ip);
 }
 
 bool Claims::may_have(const Attachment& attachment) const {
-  return dir_.has(attachment.key.tag()) || dir_.has(kAside) || dir_.has(kListAside) ||
+  return dir_.has(attachment.key.tag()) || dir_.has(cni::Dir::kAside) || dir_.has(kListAside) ||
          !of(attachment).empty();
 }
 
 void Claims::remove_list(const std::string& owner) const {
-  for (const std::string& name : {owner, std::string(kAside), std::string(kListAside)}) {
+  for (const std::string& name : {owner, std::string(cni::Dir::kAside), std::string(kListAside)}) {
     dir_.remove(name);
   }
 }
@@ -187,9 +181,9 @@ void Claims::write_list(const std::string& owner, const std::vector<Ip>& address
 }
 
 void Claims::write_claims(const Ip& ip, const std::vector<AddressClaim>& claims) const {
-  std::string text;
-  for (const AddressClaim& claim : claims) text += cat(text.empty() ? "" : "\n", claim.text());
-  dir_.replace_link(ip.str(), text, kAside);
+  std::vector<std::string> lines;
+  for (const AddressClaim& claim : claims) lines.push_back(claim.text());
+  plugins::AddressIndex(dir_).replace(ip, lines);
 }
 
 void Claims::strike(const std::string& owner, const Ip& ip) const {

@@ -242,4 +242,8 @@ std::vector<std::string> containers_in(const StateDir& states) {
   return out;
 }
 
+plugins::AddressIndex addresses_in(const StateDir& states) {
+  return plugins::AddressIndex(states.dir(), "ip-");
+}
+
 }  // namespace portmap

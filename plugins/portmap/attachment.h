@@ -6,9 +6,9 @@
 
 #include "libcni/common/attachment.h"
 #include "plugins/names/state.h"
-#include "plugins/portmap/address_index.h"
 #include "plugins/portmap/conf.h"
 #include "plugins/portmap/mapping.h"
+#include "plugins/state/address_index.h"
 #include "plugins/state/state_dir.h"
 
 /// State files: one file per container with mapped ports in /run/cni/portmap. ADD writes it before
@@ -74,6 +74,9 @@ void remove_attachment(const StateDir& states, const Owner& owner);
 /// The hashes of all containers, for GC.
 std::vector<std::string> containers_in(const StateDir& states);
 
-inline AddressIndex addresses_in(const StateDir& states) { return AddressIndex(states.dir()); }
+/// The tags of the attachments with mappings that lead to an address: links "ip-ADDRESS" beside the
+/// state files. A tag is added after the state file, before the rules, and removed after them,
+/// before the state file. One too much does no harm: the state file decides.
+plugins::AddressIndex addresses_in(const StateDir& states);
 
 }  // namespace portmap

@@ -56,8 +56,8 @@ std::vector<Ip> addresses_of(const PodAddresses& pod) {
 }
 
 void unmap_at(const Context& context, const Ip& ip, const Attachment& next) {
-  const AddressIndex index = addresses_in(*context.state);
-  for (const std::string& tag : index.tags(ip)) {
+  const plugins::AddressIndex index = addresses_in(*context.state);
+  for (const std::string& tag : index.lines(ip)) {
     if (tag == tag_of(next.owner)) continue;
     const auto [is_readable, one] = record_of(*context.state, tag);
     if (!is_readable) continue;
@@ -84,7 +84,7 @@ void unmap_predecessors(const Attachment& attachment) {
   if (!state) return;
   const auto addresses = addresses_of(attachment.pod);
   const bool has_any = std::any_of(addresses.begin(), addresses.end(), [&](const Ip& ip) {
-    return !addresses_in(*state).tags(ip).empty();
+    return !addresses_in(*state).lines(ip).empty();
   });
   if (!has_any) return;
   auto socket = netlink::nf::NfSocket::find();

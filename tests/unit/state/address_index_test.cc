@@ -1,4 +1,4 @@
-#include "plugins/portmap/address_index.h"
+#include "plugins/state/address_index.h"
 
 #include <doctest/doctest.h>
 
@@ -6,7 +6,7 @@
 
 #include "tests/unit/surroundings.h"
 
-using portmap::AddressIndex;
+using plugins::AddressIndex;
 
 namespace {
 
@@ -18,7 +18,7 @@ const netlink::Ip kV6 = *netlink::Ip::parse("fd00::3");
 struct Index {
   surroundings::Folder folder;
   cni::Dir dir = cni::Dir::create(folder.path());
-  AddressIndex index{dir};
+  AddressIndex index{dir, "ip-"};
   bool is_empty() const { return std::filesystem::is_empty(folder.path()); }
 };
 
@@ -26,14 +26,14 @@ struct Index {
 
 TEST_CASE("an address has the tags that were put, each once, and no link without any") {
   const Index one;
-  CHECK(one.index.tags(kV4).empty());
+  CHECK(one.index.lines(kV4).empty());
   for (const char* const tag : {"a", "b", "a"}) one.index.put(kV4, tag);
   one.index.put(kV6, "a");
-  CHECK(one.index.tags(kV4) == Tags{"a", "b"});
-  CHECK(one.index.tags(kV6) == Tags{"a"});
+  CHECK(one.index.lines(kV4) == Tags{"a", "b"});
+  CHECK(one.index.lines(kV6) == Tags{"a"});
   one.index.remove(kV4, "a");
   one.index.remove(kV4, "none");
-  CHECK(one.index.tags(kV4) == Tags{"b"});
+  CHECK(one.index.lines(kV4) == Tags{"b"});
   one.index.remove(kV4, "b");
   one.index.remove(kV6, "a");
   CHECK(one.is_empty());
@@ -46,14 +46,14 @@ TEST_CASE("stale tags of all addresses are removed, also beside what a killed ca
   one.index.put(kV6, "a");
   CHECK(one.dir.make_link(cni::Dir::kAside, "torn"));
   one.index.remove_if([](const std::string& tag) { return tag == "a"; });
-  CHECK(one.index.tags(kV4) == Tags{"b"});
-  CHECK(one.index.tags(kV6).empty());
+  CHECK(one.index.lines(kV4) == Tags{"b"});
+  CHECK(one.index.lines(kV6).empty());
 }
 
 TEST_CASE("as many tags as a link can name stay, the newest ones") {
   const Index one;
   for (int i = 0; i < 100; ++i) one.index.put(kV4, std::string(50, 'x') + std::to_string(i));
-  const Tags tags = one.index.tags(kV4);
+  const Tags tags = one.index.lines(kV4);
   CHECK(tags.size() == 64);
   CHECK(tags.back().ends_with("99"));
 }
@@ -61,7 +61,7 @@ TEST_CASE("as many tags as a link can name stay, the newest ones") {
 TEST_CASE("a file of that name is nobody's, and is replaced") {
   const Index one;
   CHECK(one.dir.publish("ip-10.1.2.3", "a"));
-  CHECK(one.index.tags(kV4).empty());
+  CHECK(one.index.lines(kV4).empty());
   one.index.put(kV4, "a");
-  CHECK(one.index.tags(kV4) == Tags{"a"});
+  CHECK(one.index.lines(kV4) == Tags{"a"});
 }
