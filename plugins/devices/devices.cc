@@ -92,10 +92,11 @@ std::vector<Entry> require_held(const cni::Request& request, const Conf& conf) {
   if (!ledger) return {};
   const auto uid = cni::value_in_args(request.args, "K8S_POD_UID");
   for (const Entry& one : ledger->all()) {
-    if (one.holder || uid.empty() || !one.pod || one.pod->uid != uid) continue;
+    if (one.holder || one.is_holder_unreadable || uid.empty() || !one.pod || one.pod->uid != uid)
+      continue;
     throw Error(Code::kInternal, cat("device '", one.id, "' of the pod is not attached to it"));
   }
-  return ledger->held_by(plugins::state_owner(request));
+  return ledger->held_by(plugins::state_owner(request));  // throws for what is unreadable
 }
 
 void require_attached(const Entry& entry) {
