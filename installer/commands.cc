@@ -1,17 +1,18 @@
 #include "installer/commands.h"
 
-#include <getopt.h>
-
 #include <algorithm>
 #include <csignal>
 #include <cstdio>
 #include <optional>
+#include <span>
+#include <stdexcept>
 
 #include "installer/folder.h"
 #include "installer/options.h"
 #include "libcni/common/error.h"
 #include "libcni/common/undo.h"
 #include "libcni/config/nearest.h"
+#include "libcni/daemon/flags.h"
 #include "libcni/plugin/invoke.h"
 #include "netlink/types/error.h"
 
@@ -36,31 +37,17 @@ constexpr const char* kHelp =
     "  --watch           install: again whenever another program changes a name, until SIGTERM\n\n"
     "Exit status: 0 done, 1 failed, 2 wrong command line, 3 refused, with nothing changed.\n";
 
-struct UsageError {
-  std::string what;
-};
-
-enum : int { kOnly = 256, kSkip, kConf, kConfDir, kDowngrade, kWatch, kHelpOption };
-const option kOptions[] = {{"only", required_argument, nullptr, kOnly},
-                           {"skip", required_argument, nullptr, kSkip},
-                           {"conf", required_argument, nullptr, kConf},
-                           {"conf-dir", required_argument, nullptr, kConfDir},
-                           {"downgrade", no_argument, nullptr, kDowngrade},
-                           {"watch", no_argument, nullptr, kWatch},
-                           {"help", no_argument, nullptr, kHelpOption},
-                           {nullptr, 0, nullptr, 0}};
-
-// The names between commas. \throws UsageError for what is no name of all.
+// The names between commas. \throws std::invalid_argument for one that is not in all.
 std::vector<std::string> names_in(std::string_view text, const std::vector<std::string>& all) {
   std::vector<std::string> out;
   while (!text.empty()) {
     const auto end = std::min(text.find(','), text.size());
     const std::string name(text.substr(0, end));
     text.remove_prefix(std::min(end + 1, text.size()));
-    if (std::find(all.begin(), all.end(), name) == all.end()) {
+    if (std::ranges::find(all, name) == all.end()) {
       const std::string near = cni::nearest(name, all);
-      throw UsageError{cat("'", name, "' is no name of a plugin",
-                           near.empty() ? "" : cat(" (did you mean ", near, "?)"))};
+      throw std::invalid_argument(cat("'", name, "' is no name of a plugin",
+                                      near.empty() ? "" : cat(" (did you mean ", near, "?)")));
     }
     out.push_back(name);
   }
@@ -73,55 +60,33 @@ std::vector<std::string> all_names(Plugins plugins) {
   return out;
 }
 
-bool has(const std::vector<std::string>& list, const std::string& name) {
-  return std::find(list.begin(), list.end(), name) != list.end();
-}
-
-// False: help was asked for.
-bool read_option(int code, Options& into, const std::vector<std::string>& all) {
-  const std::string value = optarg == nullptr ? "" : optarg;
-  switch (code) {
-    case kOnly: {
-      const auto only = names_in(value, all);
-      std::erase_if(into.names, [&](const auto& name) { return !has(only, name); });
-      return true;
-    }
-    case kSkip: {
-      const auto skip = names_in(value, all);
-      std::erase_if(into.names, [&](const auto& name) { return has(skip, name); });
-      return true;
-    }
-    case kConf:
-      into.conf = value;
-      return true;
-    case kConfDir:
-      into.conf_dir = value;
-      return true;
-    case kDowngrade:
-      return into.may_downgrade = true;
-    case kWatch:
-      return into.watches = true;
-    case kHelpOption:
-      return false;
-    default:
-      throw UsageError{"`patchbay install --help` lists the options"};
-  }
-}
-
-// Nothing: help was asked for.
+// Empty: help was asked for. \throws std::invalid_argument.
 std::optional<Options> options_of(Plugins plugins, int argc, char** argv) {
   const auto all = all_names(plugins);
   Options out;
   out.names = all;
-  for (int code = 0; (code = ::getopt_long(argc, argv, "", kOptions, nullptr)) != -1;) {
-    if (!read_option(code, out, all)) return std::nullopt;
+  const auto keep = [&](const std::string& text, bool are_named) {
+    const auto named = names_in(text, all);
+    std::erase_if(out.names, [&](const auto& name) {
+      return (std::ranges::find(named, name) != named.end()) != are_named;
+    });
+  };
+  const std::vector<cni::Flag> flags{
+      {"only", "names", "", [&](const auto& text) { keep(text, true); }},
+      {"skip", "names", "", [&](const auto& text) { keep(text, false); }},
+      {"conf", out.conf, ""},
+      {"conf-dir", out.conf_dir, ""},
+      {"downgrade", out.may_downgrade, ""},
+      {"watch", out.watches, ""}};
+  std::vector<std::string> folders;
+  const std::span<const char* const> arguments{argv + 1, static_cast<std::size_t>(argc - 1)};
+  if (cni::read_flags(argv[0], flags, arguments, &folders)) return std::nullopt;
+  if (folders.size() != 1 || folders[0].empty()) {
+    throw std::invalid_argument(
+        "one folder is expected: `cnitool runtimes` prints where the runtimes of a node look");
   }
-  if (argc - optind != 1 || *argv[optind] == '\0') {
-    throw UsageError{
-        "one folder is expected: `cnitool runtimes` prints where the runtimes of a node look"};
-  }
-  out.dir = argv[optind];
-  if (out.names.empty()) throw UsageError{"no name is left to install"};
+  out.dir = folders[0];
+  if (out.names.empty()) throw std::invalid_argument("no name is left to install");
   return out;
 }
 
@@ -133,8 +98,9 @@ int run(Status (*command)(const Options&), Plugins plugins, int argc, char** arg
     return 0;
   }
   return static_cast<int>(command(*options));
-} catch (const UsageError& e) {
-  cni::note(cat("patchbay ", argv[0], ": ", e.what));
+} catch (const std::invalid_argument& e) {
+  cni::note(cat("patchbay ", argv[0], ": ", e.what(), "; `patchbay ", argv[0],
+                " --help` lists the options"));
   return static_cast<int>(Status::kUsage);
 } catch (const cni::Error& e) {
   cni::note(cat("patchbay ", argv[0], ": ", e.what()));

@@ -10,6 +10,7 @@
 
 #include "libcni/common/undo.h"
 #include "libcni/config/json.h"
+#include "libcni/daemon/flags.h"
 #include "libcni/daemon/log.h"
 #include "libcni/daemon/service_manager.h"
 #include "libcni/plugin/privileges.h"
@@ -94,11 +95,10 @@ std::string table_of(const ordered_json& leases) {
 int list_leases(std::span<const char* const> arguments) {
   std::string socket_path = names::kDhcpSocket;
   bool as_json = false;
-  const std::vector<Flag> table{
-      {"json", "", "as JSON", [&](const auto& text) { as_json = boolean(text); }},
-      {"socketpath", "string", "socket of the daemon (default /run/cni/dhcp.sock)",
-       [&](const auto& text) { socket_path = text; }}};
-  if (const auto help = read_flags("dhcp leases", table, arguments)) {
+  const std::vector<cni::Flag> table{
+      {"json", as_json, "as JSON"},
+      {"socketpath", socket_path, "socket of the daemon (default /run/cni/dhcp.sock)"}};
+  if (const auto help = cni::read_flags("dhcp leases", table, arguments)) {
     return print(*help + "The times of RENEW and EXPIRE are seconds from now.\n");
   }
   const auto answer =

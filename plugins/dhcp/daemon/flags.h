@@ -1,30 +1,14 @@
 #pragma once
 
-#include <functional>
 #include <optional>
 #include <span>
 #include <string>
-#include <vector>
+#include <string_view>
 
 #include "plugins/dhcp/daemon/client.h"
 #include "plugins/names/state.h"
 
 namespace dhcp {
-
-/// A flag of a subcommand.
-struct Flag {
-  const char* name;
-  const char* type;  ///< of its value, for -help; empty: a boolean, whose value may be left out
-  const char* description;
-  /// \throws std::invalid_argument with what was expected.
-  std::function<void(const std::string& value)> set;
-};
-
-/// Reads flags as Go's package flag does: -x VALUE, --x VALUE, -x=VALUE. Returns the text for
-/// -help, if that is given. \throws std::invalid_argument.
-std::optional<std::string> read_flags(const char* command, const std::vector<Flag>& flags,
-                                      std::span<const char* const> arguments);
-bool boolean(const std::string& text);
 
 /// The command line of `dhcp daemon`: the flags of the reference plugins' one, and -statedir.
 struct Flags {
