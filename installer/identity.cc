@@ -66,7 +66,7 @@ Identities identify(const Folder& folder, const std::vector<std::string>& names,
       one.what = "a directory";
     } else {
       ask(folder.path_of(name), one);
-      // Who made the link has it back, whatever it leads to.
+      // The maker of the link has it back, whatever it leads to.
       if (folder.leads_outside(name)) one.kind = Identity::Kind::kOther;
     }
   }

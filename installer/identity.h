@@ -8,7 +8,7 @@
 
 namespace installer {
 
-/// Who a file in a folder of plugins is.
+/// Says who a file in a folder of plugins is.
 struct Identity {
   enum class Kind {
     kMissing,

@@ -6,7 +6,7 @@
 
 namespace installer {
 
-/// What `patchbay install`, `uninstall` and `verify` are asked for.
+/// The command line of `patchbay install`, `uninstall` and `verify`.
 struct Options {
   std::string dir;
   std::vector<std::string> names;  ///< of the plugins, and "patchbay": what the folder is to have

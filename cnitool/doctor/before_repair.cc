@@ -3,7 +3,8 @@
 #include "cnitool/doctor/facts.h"
 #include "cnitool/doctor/routes.h"
 
-// What another program made in the place of what ADD makes: `cnitool repair` leaves it alone.
+// Reports what another program made in the place of what ADD makes: `cnitool repair` leaves it
+// alone.
 namespace tool::doctor {
 
 namespace {

@@ -20,8 +20,8 @@ struct Held {
   Ip ip;
 };
 
-// What pods have of networks without a config: by the cache, or where a runtime has another one, by
-// their leases.
+// The addresses that pods have of networks without a config: by the cache, or where a runtime has
+// another one, by their leases.
 std::vector<Held> held_without_config(const Node& node) {
   std::vector<Held> out;
   for (const AttachmentState& one : node.attachments) {

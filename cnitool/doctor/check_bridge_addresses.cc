@@ -23,7 +23,7 @@ bool is_inside(const Cidr& address, const std::vector<Subnet>& all) {
       all, [&](const Subnet& one) { return one.range.subnet.contains(address.ip); });
 }
 
-// Of the network, or of all networks of a bridge, which may share it.
+// Selects the subnets of a network, or of all networks of a bridge, which may share it.
 struct Whose {
   std::string bridge, network;
 };
@@ -65,7 +65,7 @@ std::vector<Cidr> missing_gateways(const Node& node, const Carrier& carrier) {
   return out;
 }
 
-// As the plugin bridge decides it: IPv6 addresses of several subnets may be on it.
+// Decides as the plugin bridge does: IPv6 addresses of several subnets may be on it.
 const Cidr* in_the_way_of(const std::vector<Cidr>& missing, const Cidr& address) {
   const auto it = std::ranges::find_if(missing, [&](const Cidr& one) {
     if (one.ip.family() != address.ip.family()) return false;
@@ -85,8 +85,8 @@ Names pods_behind(const Node& node, const Cidr& gateway) {
   return out;
 }
 
-// Where the pods are to stay, the bridge gets the new gateway beside theirs. In a cluster they are
-// of no use: other nodes send packets to their addresses elsewhere.
+// The bridge gets the new gateway beside that of pods which are to stay. In a cluster they are of
+// no use: other nodes send packets to their addresses elsewhere.
 std::string remedy_for(const Node& node, const Carrier& carrier, const Cidr& address,
                        const Cidr* missing) {
   const Names pods = pods_behind(node, address);

@@ -29,7 +29,7 @@ Traffic traffic_by(const Node& node, const BridgeNetwork& network, Way way, Fami
   return out;
 }
 
-// As far as the chain sees them.
+// The traffic of the families that the chain sees.
 std::vector<Traffic> traffic_of(const Node& node, const BridgeNetwork& network,
                                 const ForwardChain& chain, Way way) {
   std::vector<Traffic> out;

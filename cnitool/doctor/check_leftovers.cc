@@ -38,12 +38,12 @@ constexpr const char* kGivenAway =
     "the IPAM plugin gives their addresses to other pods, and packets then reach only one of the "
     "two";
 
-// What Restoration::taken() of host-local says.
+// Restoration::taken() of host-local says so.
 bool is_taken(const cni::Error& error) {
   return std::string_view(error.what()).find(": another one has it: ") != std::string_view::npos;
 }
 
-// What hinders the IPAM plugin, and says nothing of the pod, is another check's.
+// Another check reports what hinders the IPAM plugin and says nothing of the pod.
 bool is_other_fault(const Node& node, const Repaired& one) {
   const cni::NetworkList* const list = node.network(one.key.network);
   return (list != nullptr && broken_of(node, types_of(*list)) != nullptr) ||

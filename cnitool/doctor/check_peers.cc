@@ -12,7 +12,7 @@ namespace {
 
 using netlink::MatchedRoute;
 
-// What it sends is carried to the other node inside of other packets.
+// The link carries packets to the other node inside of other packets.
 bool is_tunnel(const Node& node, const MatchedRoute& way) {
   constexpr const char* kKinds[] = {"vxlan", "wireguard", "geneve", "ipip",
                                     "sit",   "gre",       "ip6tnl", "tun"};

@@ -33,7 +33,7 @@ std::string correction_of(const Node& node, const PluginFile& program) {
 
 std::string dir_of(const std::string& file) { return file.substr(0, file.rfind('/')); }
 
-// Where a plugin that is missing belongs: with the others.
+// The folder for a plugin that is missing: that of the others.
 std::string dir_for_plugins(const Node& node) {
   for (const PluginFile& one : node.programs) {
     if (!one.file.empty()) return dir_of(one.file);

@@ -18,7 +18,7 @@ struct Group {
 };
 using Groups = std::map<std::tuple<std::string, Kind, std::string>, Group>;
 
-// What plugins::document_in() and plugins::refuse_content() say: neither REPAIR nor DEL can do
+// plugins::document_in() and plugins::refuse_content() say so: neither REPAIR nor DEL can do
 // without the version that wrote the state file.
 bool is_of_other_version(std::string_view text) {
   return text.find("a newer version of patchbay wrote it") != text.npos ||
@@ -36,14 +36,14 @@ Kind kind_of(const cni::Error& error) {
   return unchecked ? Kind::kUnchecked : Kind::kInPod;
 }
 
-// What hinders the plugins, and says nothing of the pod, is another check's.
+// Another check reports what hinders the plugins and says nothing of the pod.
 bool is_said(const Node& node, const Repaired& one) {
   const auto* const own = find_by(node.attachments, &AttachmentState::key, one.key);
   return (own != nullptr && broken_of(node, own->types) != nullptr) ||
          (one.report.error && is_of_disk(node, text_of(*one.report.error)));
 }
 
-// What check_rules() has: the route is there.
+// check_rules() reports it: the route is there.
 bool is_of_rule(const Node& node, const Repaired& one, const std::string& what) {
   return what.find("no route ") != what.npos &&
          find_by(node.ruled_away, &RuledAway::key, one.key) != nullptr;

@@ -103,8 +103,8 @@ bool loses(const Node& node, const Foreign& foreign, const std::set<int>& own) {
   return false;
 }
 
-// What living pods and the bridge need besides: the bridge keeps the earlier gateway, with which
-// ADD of any pod fails.
+// Adds what living pods and the bridge need: the bridge keeps the earlier gateway, with which ADD
+// of any pod fails.
 std::string other_subnet(const Node& node, const Subnet& subnet) {
   std::string out = cat("in ", subnet.file, " set another \"subnet\" in \"ipam\"");
   for (const netlink::LinkAddress& one : node.addresses) {
@@ -117,7 +117,7 @@ std::string other_subnet(const Node& node, const Subnet& subnet) {
   return out;
 }
 
-// Of an address that a link has.
+// The kernel made it for an address that a link has.
 bool is_connected(const LinkRoute& route) {
   return netlink::refusal_of(route).empty() && route.protocol == kOfKernel && !route.gateway;
 }

@@ -23,7 +23,7 @@ std::string command_for(const Node& node, const std::string& network,
   return node.network(network) == nullptr ? out : cat(out, "; ", collect(node, network));
 }
 
-// What the plugins say of the pod names the file.
+// The plugins name the file in what they say of the pod.
 bool is_said(const Node& node, const LaterFile& file) {
   const auto names_it = [&](const std::string& text) { return text.find(file.path) != text.npos; };
   return std::ranges::any_of(node.looks, [&](const Repaired& one) {

@@ -78,7 +78,7 @@ std::optional<Dead> death_of(const Node& node, const Link& link, unsigned depth)
   }
 }
 
-// What a person can do about it: a link that is up lacks its cable, or the other end of it.
+// A link that is up lacks its cable, or the other end of it.
 std::string remedy_for(const Dead& dead) {
   return dead.what == "is down" ? cat("ip link set ", dead.link->name, " up")
                                 : cat("ip -d link show dev ", dead.link->name);

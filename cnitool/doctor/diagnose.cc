@@ -30,7 +30,7 @@ const std::string* unseen_by(const Node& node, const Check& check) {
   return nullptr;
 }
 
-// Of the node itself only errors stop a pod.
+// A finding about the node itself stops a pod only as an error.
 bool is_about_asked(const Node& node, const Finding& one) {
   if (!node.is_of_one_pod()) return true;
   if (one.networks.empty()) return one.level == Level::kError || one.level == Level::kUnknown;

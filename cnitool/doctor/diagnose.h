@@ -12,14 +12,14 @@ namespace tool::doctor {
 /// something is an error.
 bool report(const Node& node, const Output& output);
 
-/// What is looked at beside the networks themselves.
+/// Things to look at beside the networks themselves.
 struct Scope {
   bool kubernetes = false;
   std::string node_json;  ///< the Node object: a file, or "-"; empty: none
   std::string nodes;      ///< those to reach, as Node objects: a file, or "-"; empty: none
 };
 
-/// What the doctor was asked for.
+/// The doctor's command line.
 struct Question {
   Selection which;
   Scope scope;

@@ -36,7 +36,7 @@ ForwardRules rules_of(nf::NfSocket& socket, const nf::ChainId& chain, ForwardCha
   return out;
 }
 
-// Of the tables of this project only that of the plugin firewall filters what is forwarded.
+// The plugin firewall's table is the only one of this project that filters forwarded packets.
 bool is_of_forwarded(const nf::Chain& chain) {
   if (!chain.hook || chain.hook->type != "filter") return false;
   if (chain.hook->number == kForwardHook) return true;

@@ -42,7 +42,7 @@ Match match(const Spans& spans, const std::optional<Cidr>& range) {
   return out;
 }
 
-// Of a list of which none may match; an empty one has nothing to say.
+// Matches a list of which none may match; an empty one has nothing to say.
 template <class List, class Thing>
 Match match_none(const List& list, const Thing& thing) {
   if (list.empty()) return Match::kYes;

@@ -52,7 +52,7 @@ struct ForwardRule {
 };
 using ForwardRules = std::vector<ForwardRule>;
 
-/// Where a chain is: the kernel's hooks for packets that are forwarded.
+/// The kernel's hooks for packets that are forwarded: one of them has the chain.
 enum class Hook { kPrerouting, kForward, kPostrouting };
 
 /// A chain that every forwarded packet goes through.

@@ -14,7 +14,7 @@ namespace {
 namespace nf = netlink::nf;
 using netlink::Family;
 
-// Of any table: rules decide who is routed by it.
+// Looks at all tables: rules decide who is routed by one.
 bool has_default_route(const Node& node, Family family) {
   return std::ranges::any_of(node.routes, [family](const netlink::LinkRoute& route) {
     return route.dst.is_default() && route.dst.ip.family() == family;

@@ -50,7 +50,7 @@ std::optional<FileSystem> file_system_of(const std::string& path) {
   return out;
 }
 
-// Where the cache and the plugins write, those of the networks first: that name is printed for a
+// The folders of the cache and the plugins, those of the networks first: that name is printed for a
 // file system.
 std::vector<std::string> state_dirs(const Node& node) {
   std::vector<std::string> out{node.cache_dir};
@@ -78,7 +78,7 @@ void look_at_file_systems(Node& node) {
 void look_for_folders(Node& node) {
   std::set<std::string> paths{node.cache_dir + "/results"};
   for (const std::string& path : state_dirs(node)) paths.insert(path);
-  // Where one is no directory the pools are not known.
+  // Without these directories the pools are not known.
   for (const cni::NetworkList& list : node.networks.lists)
     paths.insert(cat(names::kHostLocalDataDir, "/", list.name));
   for (const std::string& path : paths) {

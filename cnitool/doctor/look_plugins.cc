@@ -35,8 +35,7 @@ bool is_file(const std::string& path) {
   return ::stat(path.c_str(), &about) == 0 && S_ISREG(about.st_mode);
 }
 
-// What a plugin of this project says that it is. Others lack its mark in their file and are not
-// run.
+// Asks a plugin of this project what it is. Others lack its mark in their file and are not run.
 void ask_for_name(PluginFile& of) {
   if (!mentions(of.file, kPatchbayMark)) return;
   const cni::VersionLine said = cni::version_line_of(of.file);

@@ -64,7 +64,7 @@ std::set<std::uint32_t> tables_with(const Node& node,
   return out;
 }
 
-// Of the rules that may decide the first one: what precedes it precedes them all.
+// The first of the rules that may decide: a rule that precedes it precedes them all.
 std::optional<PolicyRule> rule_for(const Node& node, const std::vector<PolicyRule>& rules,
                                    const netlink::LinkRoute& own, const cni::Ip& ip) {
   const auto found = netlink::RouteSocket().match(ip);

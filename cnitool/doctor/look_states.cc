@@ -19,8 +19,7 @@ namespace {
 
 using nlohmann::json;
 
-// What the cache and the links of the node say comes first: the name of a namespace can be
-// unmounted.
+// The cache and the links of the node decide first: the name of a namespace can be unmounted.
 bool is_dead(const Node& node, const cni::AttachmentKey& key, const std::string& netns) {
   if (const auto* const own = find_by(node.attachments, &AttachmentState::key, key)) {
     return own->liveness == cni::Liveness::kNoNamespace;

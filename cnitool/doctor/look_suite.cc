@@ -11,8 +11,7 @@ namespace tool::doctor {
 
 namespace {
 
-// What the file says of itself; no file: it is no such executable. Others lack the mark, and are
-// not run.
+// The file's own words; no file: it is no such executable. Others lack the mark, and are not run.
 Suite suite_in(const std::string& file) try {
   constexpr std::chrono::seconds kLimit{2};
   if (!mentions(file, kPatchbayMark)) return {};

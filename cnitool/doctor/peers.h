@@ -13,7 +13,7 @@ namespace tool::doctor {
 struct PeerSubnet {
   netlink::Cidr subnet;
   std::optional<netlink::Ip> node = {};  ///< the address of that node, of the same family
-  /// What the kernel says of the node and of the first address of the subnet; empty: no way.
+  /// The kernel's routes to the node and to the first address of the subnet; empty: none.
   std::optional<netlink::MatchedRoute> to_node = {}, to_pods = {};
 };
 

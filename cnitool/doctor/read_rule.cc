@@ -54,7 +54,7 @@ std::uint32_t number_in(const nf::Bytes& bytes) {
   return out;
 }
 
-// What no whole traffic matches: a part of anybody's.
+// The match takes a part of anybody's traffic, never the whole.
 bool is_of_part(const std::string& match) {
   constexpr const char* kParts[] = {"tcp",       "udp",   "icmp",      "icmp6",
                                     "multiport", "limit", "quota",     "length",

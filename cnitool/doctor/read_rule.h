@@ -15,7 +15,7 @@ ForwardRule read_rule(netlink::nf::NfSocket& socket, const netlink::nf::Rule& ru
 /// A rule of iptables-save. \param filter its table.
 ForwardRule read_saved_rule(const cni::SavedRule& rule, const cni::SavedTable& filter);
 
-/// What both have in common: the states that a rule takes, as a mask of NF_CT_STATE_BIT()s.
+/// Sets the states that a rule of either language takes: a mask of NF_CT_STATE_BIT()s.
 void take_states(ForwardRule& rule, std::uint32_t states, bool is_inverted);
 /// Whether it takes connections with DNAT, or the others.
 void take_dnat(ForwardRule& rule, bool is_inverted);

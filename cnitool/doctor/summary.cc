@@ -5,7 +5,7 @@
 #include "cnitool/doctor/kubernetes/checks.h"
 #include "cnitool/output.h"
 
-// How much the checks of each part looked at.
+// Counts what the checks of each part looked at.
 namespace tool::doctor {
 
 namespace {

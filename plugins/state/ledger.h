@@ -36,7 +36,7 @@ class Ledger {
   /// An entry is read again under the lock before it is changed. \throws
   /// cni::Error(kTryAgainLater).
   netlink::Fd lock(std::chrono::milliseconds deadline = cni::kLockDeadline) const;
-  /// Of one pod, whose devices are about to be attached; without waiting. \throws
+  /// Locks one pod, whose devices are about to be attached; without waiting. \throws
   /// cni::Error(kTryAgainLater).
   netlink::Fd lock_pod(const std::string& pod) const;
 
@@ -58,7 +58,7 @@ class Ledger {
 
   /// Before the first delegate takes something of the device. Under the lock.
   void put_holder(const std::string& id, const Holder& holder) const;
-  /// What ADD returned. Under the lock, and the holder is there.
+  /// Stores what ADD returned. Under the lock, and the holder is there.
   void add_result(const std::string& id, const std::string& result) const;
   /// And the entry, if that frees the device. Under the lock.
   void remove_holder(const std::string& id) const;

@@ -118,7 +118,7 @@ Findings check_forwarding(const Node& node) {
   };
   look(Family::kIpv4, "net/ipv4/ip_forward");
   look(Family::kIpv6, "net/ipv6/conf/all/forwarding");
-  // What a link receives is forwarded by its own setting (ip_sysctl.rst).
+  // The kernel forwards packets by the setting of the link that received them (ip_sysctl.rst).
   return out.empty() && node.cluster != nullptr ? check_link_forwarding(node) : out;
 }
 

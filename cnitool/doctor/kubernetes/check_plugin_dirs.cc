@@ -41,7 +41,7 @@ Findings check_plugin_dirs(const Node& node) {
   return out;
 }
 
-// Whose the plugins are that a network of the node uses beside those of this project.
+// Names the plugins of others that a network of the node uses beside those of this project.
 Findings check_plugin_owners(const Node& node) {
   const bool has_ours = std::any_of(node.programs.begin(), node.programs.end(),
                                     [](const PluginFile& one) { return !one.patchbay.empty(); });

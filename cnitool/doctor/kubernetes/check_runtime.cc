@@ -61,7 +61,7 @@ Findings check_runtime_config(const Node& node) {
   return out;
 }
 
-// Where options or the environment name other directories.
+// Options or the environment may name other directories than the runtime reads.
 Findings check_runtime_dirs(const Node& node) {
   const RuntimeConfig& one = node.cluster->runtime;
   if (one.name.empty() || one.lacks_cri) return {};

@@ -24,7 +24,7 @@ std::vector<Subnet> subnets_of(const Node& node, const std::string& network) {
   return out;
 }
 
-// Of the families that the cluster gives this node.
+// The subnet is in none of the ranges that the cluster gives this node.
 bool is_foreign(const Cidr& subnet, const std::vector<KnownRange>& given) {
   return std::none_of(given.begin(), given.end(), [&](const KnownRange& one) {
     return one.range.contains(subnet.ip) && subnet.prefix >= one.range.prefix;

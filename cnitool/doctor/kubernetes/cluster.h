@@ -11,7 +11,7 @@
 #include "libcni/config/subnet_env.h"
 #include "netlink/types/ip.h"
 
-/// What a node is to its cluster, read once.
+/// The node as a member of its cluster, read once.
 namespace tool::doctor::kubernetes {
 
 /// A directory of plugins.

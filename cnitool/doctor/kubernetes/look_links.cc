@@ -13,7 +13,7 @@
 #include "netlink/types/error.h"
 #include "netlink/types/fd.h"
 
-// What other programs do with links: their configs are of the form of INI files.
+// Reads what other programs do with links from their configs, which have the form of INI files.
 namespace tool::doctor::kubernetes {
 
 namespace {

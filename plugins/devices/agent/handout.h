@@ -60,7 +60,7 @@ std::string variable_of(const std::string& resource);
 /// The edits of its CDI device; only of a pool that hands devices out by CDI.
 CdiEdits edits_of(const Pool& pool, const Item& item, const Sysfs& sysfs);
 
-/// Of all devices of one request.
+/// Merges all devices of one request.
 Handout handout_of(const Pool& pool, const std::vector<const Item*>& items, const Sysfs& sysfs);
 
 /// The configs that attach the device, a JSON list, for the ledger. \param before the entry's,

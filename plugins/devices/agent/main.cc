@@ -200,8 +200,8 @@ std::string table_of(const Json& list) {
   return out;
 }
 
-// As --validate of a plugin, and for each pool the keys that the agent adds to its first plugin:
-// cnitool reads it, and asks the plugins.
+// Prints what --validate of a plugin does, and for each pool the keys that the agent adds to its
+// first plugin: cnitool reads it, and asks the plugins.
 int validate() {
   const auto verdict = judge_pools(netlink::read_all(STDIN_FILENO, "stdin"));
   nlohmann::ordered_json out = nlohmann::ordered_json::object();
@@ -236,7 +236,7 @@ int list(const Options& options) {
   return 0;
 }
 
-// Of the agent that serves the socket. \throws netlink::Error where none answers within 5 s.
+// Asks the agent that serves the socket. \throws netlink::Error where none answers within 5 s.
 int status(const Options& options) {
   const auto answer = answer_in(cni::exchange_line(
       options.paths.socket, line_of({.verb = Verb::kStatus}), std::chrono::seconds(5), kMaxAnswer));

@@ -32,7 +32,7 @@ using Entries = std::map<std::string, Entry>;  ///< by the device's ID
 inline constexpr std::int64_t kSecondLook = 30;
 /// A promise to a pod that never comes, in seconds, before these looks.
 inline constexpr std::int64_t kPromiseLimit = 600;
-/// How long, in seconds, ADD of the pod may not have claimed a promise before that is logged.
+/// Seconds until a promise that ADD of the pod has not claimed is logged.
 inline constexpr std::int64_t kClaimLimit = 30;
 
 /// Pods by device, from one list, which outlives it.

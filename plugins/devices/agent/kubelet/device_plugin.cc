@@ -16,8 +16,8 @@ namespace {
 using cni::cat;
 using Ids = google::protobuf::RepeatedPtrField<std::string>;
 
-// Of one list of a request. \param count of the ids of all its containers \param offered null: ids
-// need not exist
+// Checks one list of a request. \param count of the ids of all its containers \param offered null:
+// ids need not exist
 std::string wrong_ids(const Ids& ids, std::size_t& count, const Offered* offered) {
   std::set<std::string> seen;
   count += static_cast<std::size_t>(ids.size());

@@ -37,7 +37,7 @@ class Feed {
   }
   /// Ends the streams that this server has opened.
   void end(const void* server);
-  /// How many streams a client reads.
+  /// The number of streams that a client reads.
   std::size_t size() const {
     const std::lock_guard hold(mutex_);
     return streams_.size();

@@ -45,7 +45,7 @@ void log_of_grpc(gpr_log_func_args* line) {
   log_rarely(last, "gRPC", line->message);
 }
 
-// Of a message that is not UTF-8, for example: the call fails besides.
+// Logs a message that is not UTF-8, for example: the call fails besides.
 void log_of_protobuf(google::protobuf::LogLevel level, const char* /*file*/, int /*line*/,
                      const std::string& text) {
   static std::atomic<std::time_t> last = 0;

@@ -34,7 +34,7 @@ constexpr milliseconds kBetween{100};       // two passes: someone may make name
 constexpr milliseconds kUpgradePoll{200};   // another instance may be killed
 // From the end of streams to the next registration: see retire().
 constexpr milliseconds kSettle{100};
-// How long the kubelet has to read a list before it is registered again. A kubelet looks for
+// The time that the kubelet has to read a list before it is registered again. A kubelet looks for
 // sockets each second.
 constexpr seconds kPatience{10};
 constexpr seconds kMostPatience{300};

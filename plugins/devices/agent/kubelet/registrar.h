@@ -48,7 +48,7 @@ class KubeletSocket {
   bool stopping_ = false;
 };
 
-/// How the kubelet learns of a resource.
+/// The ways in which the kubelet learns of a resource.
 enum class Way {
   kFound,  ///< by a socket in plugins_registry: it is found after its restart, too
   kCall,   ///< by a call of Register, and a socket in device-plugins

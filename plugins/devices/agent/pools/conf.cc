@@ -154,7 +154,7 @@ Pools pools_from(const nlohmann::json& doc) {
   return out;
 }
 
-// Of one pool, whatever is wrong with others. Its first device has an ID of no hardware.
+// The keys for one pool, whatever is wrong with others. Its first device has an ID of no hardware.
 nlohmann::json added_for(const Pool& pool) {
   if (pool.slots.empty()) return keys_added(pool, SelectBy::kPci, "0000:00:00.0");
   return keys_added(pool, pool.slots.front().numbers().front());

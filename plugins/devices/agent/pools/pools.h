@@ -109,7 +109,7 @@ bool is_plugin_type(const std::string& text);
 /// \throws cni::Error(kInvalidConfig) naming the key.
 void check_pools(const cni::Reader& root, Pools& pools);
 
-/// How a device that exists is named: by a PCI address, an auxiliary device's name or a link's.
+/// Names of a device that exists: a PCI address, an auxiliary device's name or a link's.
 enum class SelectBy : std::uint8_t { kPci, kAuxiliary, kName };
 
 /// Whether the first plugin can be told the name of a link. host-device can; others have the key

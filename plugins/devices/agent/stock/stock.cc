@@ -162,7 +162,7 @@ class Taking {
     stock_.pools[owner->second].emplace(entry.id, std::move(item));  // unless it is there
   }
 
-  // Of a pool that the config has no more.
+  // Keeps back a device of a pool that the config has no more.
   void add_of_former(const Entry& entry) {
     const auto is_listed = [&](const auto& pool) { return pool.contains(entry.id); };
     const auto is_kept = [&](const KeptBack& one) { return one.device.id == entry.id; };
