@@ -1,10 +1,11 @@
 #include <algorithm>
-#include <limits>
 #include <map>
 #include <set>
 
 #include "cnitool/doctor/checks.h"
-#include "cnitool/doctor/facts.h"
+#include "cnitool/doctor/leftovers.h"
+#include "cnitool/doctor/pods.h"
+#include "cnitool/pool.h"
 
 namespace tool::doctor {
 

@@ -1,7 +1,8 @@
 #include <algorithm>
 
 #include "cnitool/doctor/checks.h"
-#include "cnitool/doctor/facts.h"
+#include "cnitool/doctor/networks.h"
+#include "cnitool/doctor/pods.h"
 #include "cnitool/json_at.h"
 
 // Gateways on bridges: of a subnet that the network had earlier, or of none.

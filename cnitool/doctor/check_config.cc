@@ -1,24 +1,10 @@
 #include <algorithm>
-#include <filesystem>
 #include <map>
 
 #include "cnitool/doctor/checks.h"
-#include "cnitool/doctor/facts.h"
 #include "cnitool/validate/validate.h"
 
 namespace tool::doctor {
-
-namespace {
-
-constexpr unsigned kOthersWrite = 0022;
-
-std::string octal(unsigned mode) {
-  std::string out;
-  for (; mode != 0; mode /= 8) out.insert(out.begin(), static_cast<char>('0' + mode % 8));
-  return "0" + out;
-}
-
-}  // namespace
 
 Findings check_networks(const Node& node) {
   Findings out;
@@ -67,25 +53,6 @@ Findings check_names(const Node& node) {
     out.push_back({Level::kNote,
                    cat("of ", files.size(), " networks containerd uses only that of ", *by_name),
                    "containerd uses the first file in alphabetical order"});
-  }
-  return out;
-}
-
-Findings check_permissions(const Node& node) {
-  Findings out;
-  for (const Place& place : node.places) {
-    if (!place.is_there) continue;
-    if ((place.mode & kOthersWrite) != 0) {
-      out.push_back(
-          {Level::kError,
-           cat("'", place.path, "' is writable by group or others (mode ", octal(place.mode), ")"),
-           "a user with write access can run programs as root", cat("chmod go-w ", place.path)});
-    }
-    if (place.uid != 0) {
-      out.push_back({Level::kWarning,
-                     cat("'", place.path, "' belongs to user ", place.uid, ", not to root"),
-                     "that user can run programs as root", cat("chown root ", place.path)});
-    }
   }
   return out;
 }

@@ -2,6 +2,7 @@
 
 #include "cnitool/doctor/checks.h"
 #include "cnitool/doctor/forward_remedies.h"
+#include "cnitool/doctor/pods.h"
 #include "plugins/names/chains.h"
 
 // Packet filters that packets of pods pass.

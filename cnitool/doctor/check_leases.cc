@@ -3,7 +3,8 @@
 #include <map>
 
 #include "cnitool/doctor/checks.h"
-#include "cnitool/doctor/facts.h"
+#include "cnitool/doctor/pods.h"
+#include "cnitool/leases.h"
 #include "cnitool/output.h"
 
 // Addresses that the daemon of dhcp leases for pods.

@@ -4,8 +4,11 @@
 #include <set>
 
 #include "cnitool/doctor/checks.h"
-#include "cnitool/doctor/facts.h"
+#include "cnitool/doctor/places.h"
+#include "cnitool/doctor/pods.h"
+#include "cnitool/node_runtimes.h"
 #include "cnitool/output.h"
+#include "cnitool/pool.h"
 #include "libcni/common/version.h"
 #include "libcni/plugin/plugin.h"
 

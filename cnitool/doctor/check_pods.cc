@@ -1,13 +1,21 @@
+#include <algorithm>
+#include <atomic>
 #include <map>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <thread>
 #include <tuple>
 
 #include "cnitool/doctor/checks.h"
-#include "cnitool/doctor/facts.h"
+#include "cnitool/doctor/places.h"
+#include "cnitool/doctor/pods.h"
 
 // The plugins' own findings about attachments, in the words of `cnitool repair --dry-run`.
 namespace tool::doctor {
 
 namespace {
+
+using cni::RuntimeOptions;
 
 enum class Kind { kRepairable, kForeign, kInPod, kOtherVersion, kUnchecked, kTooOld };
 
@@ -142,6 +150,36 @@ Findings check_pods(const Node& node) {
       out.push_back(std::move(one));
     }
   }
+  return out;
+}
+
+std::vector<Repaired> looks_of(const Node& node, const RuntimeOptions& options, Steps& steps) {
+  constexpr std::time_t kLongestAdd = 600;  // seconds; no runtime waits longer
+  std::set<cni::AttachmentKey> running;
+  for (const AttachmentState& one : node.attachments) {
+    if (one.is_running.value_or(false)) running.insert(one.key);
+  }
+  auto all = cni::Cache(node.cache_dir).list().attachments;
+  std::erase_if(all, [&](const cni::CachedAttachment& one) {
+    const bool may_go_on = one.result->is_null() &&
+                           (running.contains(one.key) || node.now - one.modified <= kLongestAdd);
+    return may_go_on || !node.which.has(one.key);
+  });
+  const cni::Runtime runtime(options);
+  std::vector<Repaired> out(all.size());
+  std::atomic<std::size_t> next = 0;
+  steps.all = all.size();
+  const auto work = [&] {
+    for (std::size_t i = next++; i < all.size(); i = next++) {
+      out[i] = repair_one(all[i], runtime, {.dry_run = true});
+      ++steps.done;
+    }
+  };
+  std::vector<std::jthread> others;
+  const auto workers = std::min<std::size_t>(std::thread::hardware_concurrency(), all.size());
+  for (std::size_t i = 1; i < workers; ++i) others.emplace_back(work);
+  work();
+  others.clear();
   return out;
 }
 

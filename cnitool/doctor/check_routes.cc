@@ -3,9 +3,9 @@
 #include <tuple>
 
 #include "cnitool/doctor/checks.h"
-#include "cnitool/doctor/facts.h"
+#include "cnitool/doctor/networks.h"
+#include "cnitool/doctor/pods.h"
 #include "cnitool/doctor/routes.h"
-#include "cnitool/output.h"
 
 // Subnets of networks that are elsewhere, too: in another network, or behind a route of the node.
 namespace tool::doctor {

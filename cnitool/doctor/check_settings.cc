@@ -3,9 +3,10 @@
 #include <map>
 
 #include "cnitool/doctor/checks.h"
-#include "cnitool/doctor/facts.h"
+#include "cnitool/doctor/networks.h"
+#include "cnitool/doctor/pods.h"
 
-// Settings of the kernel; net/... is Documentation/networking/ip-sysctl.rst and
+// Settings of the kernel, MTUs and the clock; net/... is Documentation/networking/ip-sysctl.rst and
 // nf_conntrack-sysctl.rst of its sources.
 namespace tool::doctor {
 
@@ -132,6 +133,62 @@ Findings check_conntrack(const Node& node) {
            "new connections of pods are dropped when the table is full (\"table full, dropping "
            "packet\" in the kernel's log)",
            command("net/netfilter/nf_conntrack_max", 2 * *most)}};
+}
+
+Findings check_mtu(const Node& node) {
+  Findings out;
+  unsigned least = 0;
+  std::string narrow;
+  for (const Family family : netlink::kFamilies) {
+    for (const std::string& name : uplinks(node, family)) {
+      const netlink::Link* const link = node.link(name);
+      if (link == nullptr || (least != 0 && link->mtu >= least)) continue;
+      least = link->mtu;
+      narrow = name;
+    }
+  }
+  if (least == 0) return out;
+  for (const BridgeNetwork& one : bridge_networks(node)) {
+    const netlink::Link* const bridge = node.link(one.bridge);
+    constexpr unsigned kDefault = 1500;
+    const unsigned mtu = one.mtu != 0 ? one.mtu : kDefault;
+    const bool is_set = mtu <= least;  // for new pods
+    const unsigned now = is_set && bridge != nullptr ? bridge->mtu : mtu;
+    if (now <= least) continue;
+    out.push_back(
+        {Level::kWarning,
+         cat("bridge '", one.bridge, "' has MTU ", now, ", uplink '", narrow, "' ", least),
+         "large packets of pods are lost if a firewall drops ICMP",
+         is_set ? cat("restart the pods of network '", one.list->name, "'")
+                : cat("in ", one.list->file, " set \"mtu\": ", least, " in the plugin \"bridge\""),
+         {one.list->name}});
+  }
+  return out;
+}
+
+// host-local tells reservations of this boot from older ones.
+Findings check_clock(const Node& node) {
+  Findings out;
+  if (!node.sysctl("kernel/random/boot_id")) {
+    out.push_back({Level::kWarning, "the boot ID of the system is unreadable",
+                   "host-local cannot reclaim the leases of pods from before a reboot",
+                   "mount -t proc proc /proc"});
+  }
+  constexpr std::time_t kYear2024 = 1'704'067'200, kDay = 86'400;
+  if (node.now < kYear2024) {
+    out.push_back({Level::kWarning, "the system clock is years behind",
+                   "certificates are invalid, and ages of files are unknown",
+                   "timedatectl set-ntp true"});
+  }
+  const auto late = static_cast<std::size_t>(
+      std::count_if(node.attachments.begin(), node.attachments.end(),
+                    [&](const auto& one) { return one.modified > node.now + kDay; }));
+  if (late > 0) {
+    out.push_back({Level::kWarning, cat("dated in the future: ", counted(late, "attachment")),
+                   "the clock was set back: leases of this boot look older than the boot",
+                   "timedatectl set-ntp true"});
+  }
+  return out;
 }
 
 }  // namespace tool::doctor

@@ -1,13 +1,19 @@
+#include <netinet/in.h>
+
 #include <algorithm>
+#include <iterator>
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <set>
 
 #include "cnitool/delegate.h"
 #include "cnitool/doctor/checks.h"
-#include "cnitool/doctor/facts.h"
+#include "cnitool/doctor/look.h"
+#include "cnitool/doctor/networks.h"
+#include "cnitool/doctor/pods.h"
 #include "cnitool/json_at.h"
 #include "libcni/config/names.h"
+#include "netlink/nf/socket.h"
 
 // The links by which pods reach other hosts: uplinks of the node, masters of macvlan and its kind,
 // ports of bridges that are on the wire.
@@ -15,6 +21,7 @@ namespace tool::doctor {
 
 namespace {
 
+namespace nf = netlink::nf;
 using netlink::Family;
 using netlink::Link;
 using netlink::LinkRoute;
@@ -253,6 +260,13 @@ void check_master(const Node& node, const cni::NetworkList& list, Findings& out)
            out);
 }
 
+// Looks at all tables: rules decide who is routed by one.
+bool has_default_route(const Node& node, Family family) {
+  return std::ranges::any_of(node.routes, [family](const netlink::LinkRoute& route) {
+    return route.dst.is_default() && route.dst.ip.family() == family;
+  });
+}
+
 }  // namespace
 
 Findings check_uplink(const Node& node) {
@@ -292,6 +306,23 @@ bool has_masters(const Node& node) {
                              }) ||
          std::ranges::any_of(bridge_networks(node),
                              [](const BridgeNetwork& one) { return !one.is_gateway; });
+}
+
+std::vector<nf::Flow> stranded_connections(const Node& node) try {
+  std::vector<nf::Flow> out;
+  for (const Family family : netlink::kFamilies) {
+    if (has_default_route(node, family) || !uses(node, family)) continue;
+    auto socket = nf::NfSocket::find();
+    if (!socket) return out;
+    for (const int protocol : {IPPROTO_TCP, IPPROTO_UDP}) {
+      std::ranges::copy(
+          nf::flows(*socket, {.family = family, .protocol = static_cast<std::uint8_t>(protocol)}),
+          std::back_inserter(out));
+    }
+  }
+  return out;
+} catch (const netlink::Error&) {
+  return {};  // of root alone: the default route is missed all the same
 }
 
 }  // namespace tool::doctor

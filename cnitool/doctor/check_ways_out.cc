@@ -2,7 +2,8 @@
 #include <map>
 
 #include "cnitool/doctor/checks.h"
-#include "cnitool/doctor/facts.h"
+#include "cnitool/doctor/networks.h"
+#include "cnitool/doctor/pods.h"
 
 // Pods of several networks of which more than one has a default route.
 namespace tool::doctor {

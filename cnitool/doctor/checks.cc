@@ -2,8 +2,12 @@
 
 #include <algorithm>
 
-#include "cnitool/doctor/facts.h"
+#include "cnitool/doctor/agents.h"
 #include "cnitool/doctor/kubernetes/checks.h"
+#include "cnitool/doctor/places.h"
+#include "cnitool/doctor/pods.h"
+#include "cnitool/leases.h"
+#include "cnitool/node_runtimes.h"
 
 namespace tool::doctor {
 

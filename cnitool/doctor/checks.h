@@ -59,7 +59,6 @@ std::span<const Check> peer_checks();
 // check_config.cc
 Findings check_networks(const Node& node);
 Findings check_names(const Node& node);
-Findings check_permissions(const Node& node);
 // check_plugins.cc
 Findings check_plugins(const Node& node);
 Findings check_versions(const Node& node);
@@ -72,54 +71,56 @@ Findings check_link_forwarding(const Node& node);
 Findings check_reverse_path(const Node& node);
 Findings check_bridge_netfilter(const Node& node);
 Findings check_conntrack(const Node& node);
-// check_attachments.cc
-Findings check_dead(const Node& node);
-// check_state_files.cc
-Findings check_state_files(const Node& node);
-// check_namespaces.cc
-Findings check_namespaces(const Node& node);
+Findings check_mtu(const Node& node);
+Findings check_clock(const Node& node);
 // check_pods.cc
 Findings check_pods(const Node& node);
 // check_ways_out.cc
 Findings check_ways_out(const Node& node);
-// check_leftovers.cc
-Findings check_leftovers(const Node& node);
-Findings check_links(const Node& node);
 // check_addresses.cc
 Findings check_pools(const Node& node);
 Findings check_held(const Node& node);
 // check_routes.cc
 Findings check_subnets(const Node& node);
 Findings check_routes(const Node& node);
-// check_rules.cc
-Findings check_rules(const Node& node);
 // check_bridge_addresses.cc
 Findings check_bridge_addresses(const Node& node);
 // check_leases.cc
 Findings check_leases(const Node& node);
-// check_agents.cc
-Findings check_agents(const Node& node);
 // check_forward.cc
 Findings check_forward_policy(const Node& node);
 Findings check_firewalld(const Node& node);
 bool has_firewalld(const Node& node);
-// check_firewall.cc
+// check_uplinks.cc
+Findings check_uplink(const Node& node);
+Findings check_masters(const Node& node);
+bool has_masters(const Node& node);
+// places.cc
+Findings check_permissions(const Node& node);
+Findings check_disks(const Node& node);
+// locks.cc
+Findings check_locks(const Node& node);
+// host_ports.cc
+Findings check_host_ports(const Node& node);
+// attachments.cc
+Findings check_dead(const Node& node);
+Findings check_namespaces(const Node& node);
+// state_files.cc
+Findings check_state_files(const Node& node);
+// leftovers.cc
+Findings check_leftovers(const Node& node);
+Findings check_links(const Node& node);
+// rules.cc
+Findings check_rules(const Node& node);
+// agents.cc
+Findings check_agents(const Node& node);
+// firewall.cc
 Findings check_backends(const Node& node);
 Findings check_exemptions(const Node& node);
 bool has_masquerading(const Node& node);
 Findings check_services(const Node& node);
 bool has_services(const Node& node);
-// check_uplinks.cc
-Findings check_uplink(const Node& node);
-Findings check_masters(const Node& node);
-bool has_masters(const Node& node);
-// check_node.cc
-Findings check_mtu(const Node& node);
-Findings check_clock(const Node& node);
-Findings check_disks(const Node& node);
-Findings check_locks(const Node& node);
-Findings check_host_ports(const Node& node);
-// check_peers.cc
+// peers.cc
 Findings check_peer_routes(const Node& node);
 Findings check_peer_subnets(const Node& node);
 Findings check_peer_masquerade(const Node& node);

@@ -5,10 +5,12 @@
 #include <set>
 
 #include "cnitool/doctor/checks.h"
-#include "cnitool/doctor/facts.h"
 #include "cnitool/doctor/kubernetes/checks.h"
 #include "cnitool/doctor/kubernetes/look.h"
 #include "cnitool/doctor/look.h"
+#include "cnitool/doctor/peers.h"
+#include "cnitool/doctor/places.h"
+#include "cnitool/doctor/pods.h"
 #include "cnitool/waiting.h"
 
 namespace tool::doctor {

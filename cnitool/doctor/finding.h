@@ -4,7 +4,11 @@
 #include <string_view>
 #include <vector>
 
+#include "libcni/common/error.h"
+
 namespace tool::doctor {
+
+using cni::cat;
 
 /// The severity of a finding, the least first.
 enum class Level {
@@ -29,5 +33,11 @@ struct Finding {
   Names lines = {};         ///< of what: one for each pod
 };
 using Findings = std::vector<Finding>;
+
+/// "a, b, c and 4 more".
+std::string some_of(const std::vector<std::string>& names);
+
+/// A word of a shell's command, in quotes where it needs them.
+std::string quoted(const std::string& word);
 
 }  // namespace tool::doctor

@@ -2,8 +2,8 @@
 
 #include <string>
 
-#include "cnitool/doctor/facts.h"
 #include "cnitool/doctor/forward.h"
+#include "cnitool/doctor/networks.h"
 #include "cnitool/doctor/node.h"
 
 /// Commands that open a packet filter to the pods of a network. They insert rules, and remove none;

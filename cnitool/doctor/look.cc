@@ -6,7 +6,14 @@
 #include <algorithm>
 #include <set>
 
-#include "cnitool/doctor/facts.h"
+#include "cnitool/doctor/agents.h"
+#include "cnitool/doctor/checks.h"
+#include "cnitool/doctor/leftovers.h"
+#include "cnitool/doctor/places.h"
+#include "cnitool/doctor/pods.h"
+#include "cnitool/leases.h"
+#include "cnitool/node_runtimes.h"
+#include "cnitool/pool.h"
 #include "cnitool/processes.h"
 #include "cnitool/sightings.h"
 #include "libcni/common/dir.h"
@@ -15,6 +22,8 @@
 #include "libcni/plugin/log.h"
 #include "libcni/plugin/node_tool.h"
 #include "libcni/plugin/plugin.h"
+#include "netlink/route/address.h"
+#include "netlink/route/route.h"
 #include "netlink/route/socket.h"
 #include "netlink/sysctl.h"
 #include "plugins/names/state.h"

@@ -1,73 +1,54 @@
 #pragma once
 
-#include <cstdint>
 #include <ctime>
 #include <functional>
 #include <map>
 #include <memory>
 #include <optional>
-#include <set>
 #include <string>
 #include <vector>
 
-#include "cnitool/cached.h"
-#include "cnitool/doctor/agents.h"
 #include "cnitool/doctor/firewall.h"
-#include "cnitool/doctor/peers.h"
-#include "cnitool/doctor/places.h"
 #include "cnitool/doctor/plugin_files.h"
 #include "cnitool/doctor/source.h"
-#include "cnitool/find_by.h"
-#include "cnitool/leases.h"
-#include "cnitool/leftovers.h"
-#include "cnitool/node_runtimes.h"
-#include "cnitool/pool.h"
-#include "cnitool/repair.h"
 #include "cnitool/settings.h"
-#include "cnitool/unlisted.h"
+#include "libcni/runtime/cache.h"
 #include "libcni/runtime/conflist.h"
-#include "libcni/runtime/liveness.h"
-#include "netlink/nf/conntrack.h"
-#include "netlink/route/address.h"
-#include "netlink/route/link.h"
-#include "netlink/route/route.h"
+
+namespace netlink {
+struct Link;
+struct LinkAddress;
+struct LinkRoute;
+namespace nf {
+struct Flow;
+}
+}  // namespace netlink
+
+namespace tool {
+struct DhcpLease;
+struct NodeRuntime;
+struct Pool;
+struct Repaired;
+struct Unlisted;
+}  // namespace tool
 
 namespace tool::doctor {
 
 namespace kubernetes {
 struct Cluster;
 }
+struct AttachmentState;
+struct DeviceAgent;
+struct FileSystem;
+struct HeldLock;
+struct LaterFile;
+struct NetworkLeftover;
+struct Peer;
+struct Place;
+struct RuledAway;
+struct TakenPort;
 
-using cni::cat;
-
-/// An attachment of the cache, and whether its pod exists.
-struct AttachmentState {
-  cni::AttachmentKey key;
-  std::string pod = {};              ///< pod_name_of()
-  std::set<std::string> types = {};  ///< of the plugins that CHECK and DEL call
-  std::string netns;
-  std::time_t modified = 0;
-  std::string stamp = {};                            ///< of the cache file
-  bool is_finished = false, has_own_tables = false;  ///< tables: of its routes, by sbr or vrf
-  /// An operation on the container is running, if this is not finished. Empty: unknown.
-  std::optional<bool> is_running = {};
-  std::string refusal = {};  ///< the error of its config: of ADD, if that is why it is not finished
-  cni::Liveness liveness = cni::Liveness::kUnknown;
-  bool lost_its_name = false;  ///< nothing is at `netns`, and the node shows that the pod lives
-  std::string seen_at = {};    ///< then: where its namespace is; empty: unknown
-  cni::Result result;
-  std::vector<HostPort> host_ports = {};
-  bool is_alive() const { return is_finished && liveness == cni::Liveness::kAlive; }
-};
-
-/// A thing of a network that no attachment in the cache has.
-struct NetworkLeftover {
-  std::string network;
-  cni::Runtime::Found found;
-  cni::JsonValue plugin;  ///< of a network without a config: the plugin that collects it
-};
-
-/// All that the checks look at, read once.
+/// All that the checks look at, read once. A check includes the headers of the facts that it reads.
 struct Node {
   Selection which;                       ///< with containers: only what concerns their pod
   std::map<Source, std::string> unseen;  ///< and why
@@ -103,26 +84,22 @@ struct Node {
   bool lacks_lease_daemon = false;  ///< no process holds the lock of the daemon of dhcp
   std::vector<DeviceAgent> device_agents;
   std::vector<FileSystem> file_systems;
-  std::vector<std::string> no_folders = {};  ///< files where a folder of state should be
+  std::vector<std::string> no_folders;  ///< files where a folder of state should be
   std::vector<HeldLock> held_locks;
   std::vector<TakenPort> taken_ports;
   std::shared_ptr<const kubernetes::Cluster> cluster;  ///< null: nobody asked
   std::vector<Peer> peers;                             ///< nodes that this one should reach
   std::function<std::optional<std::string>(const std::string& key)> sysctl;  ///< empty: none
 
+  Node();
+  Node(Node&&) noexcept;
+  Node& operator=(Node&&) noexcept;
+  ~Node();
   bool is_of_one_pod() const { return !which.containers.empty(); }
-  const cni::NetworkList* network(const std::string& name) const {
-    return find_by(networks.lists, &cni::NetworkList::name, name);
-  }
-  const PluginFile* program(const std::string& type) const {
-    return find_by(programs, &PluginFile::type, type);
-  }
-  const netlink::Link* link(const std::string& name) const {
-    return find_by(links, &netlink::Link::name, name);
-  }
-  const netlink::Link* link(int index) const {
-    return find_by(links, &netlink::Link::index, index);
-  }
+  const cni::NetworkList* network(const std::string& name) const;  ///< null: none
+  const PluginFile* program(const std::string& type) const;
+  const netlink::Link* link(const std::string& name) const;
+  const netlink::Link* link(int index) const;
 };
 
 }  // namespace tool::doctor

@@ -2,13 +2,15 @@
 
 #include <set>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "libcni/common/file_users.h"
 #include "libcni/runtime/cache.h"
-#include "netlink/route/policy_rule.h"
 
 namespace tool::doctor {
+
+struct Node;
 
 /// A file or directory, and who may write to it.
 struct Place {
@@ -31,13 +33,6 @@ struct LaterFile {
   bool is_dead = false;  ///< all of their pods are
 };
 
-/// A rule of the node's that keeps the node from using the route to a pod.
-struct RuledAway {
-  cni::AttachmentKey key;
-  netlink::Cidr subnet;  ///< of the pod's network
-  netlink::PolicyRule rule;
-};
-
 /// A lock that has not been free for kHungSeconds: a call has one for milliseconds.
 inline constexpr int kHungSeconds = 3;
 struct HeldLock {
@@ -48,12 +43,18 @@ struct HeldLock {
   std::vector<cni::FileUser> holders = {};
 };
 
-/// A hostPort of a pod on which a process of the node listens.
-struct TakenPort {
-  std::string network, pod;  ///< pod: name_of()
-  std::string port;          ///< "tcp port 8080"
-  std::string filter;        ///< of ss(8), which shows the socket
-  std::string holder;        ///< "process 812 (nginx)"
-};
+/// Sets Node::places and Node::file_systems.
+void look_at_places(Node& node, const std::string& conf_dir);
+/// Waits for the locks of plugins and of networks, and returns those that did not come free.
+std::vector<HeldLock> held_locks(const Node& node);
+/// The state files that a later release wrote, by whose owners the node has them.
+std::vector<LaterFile> later_files(const Node& node);
+
+/// Whether calls of the network would wait for a lock, which check_locks() reports.
+bool is_locked(const Node& node, const std::string& network);
+
+/// Whether an error is that of a file system which check_disks() reports: read-only, or full.
+bool is_of_disk(const Node& node, std::string_view error);
+bool is_full(const FileSystem& one);
 
 }  // namespace tool::doctor

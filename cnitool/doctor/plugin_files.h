@@ -2,11 +2,16 @@
 
 #include <set>
 #include <string>
+#include <string_view>
 #include <vector>
 
+#include "cnitool/doctor/finding.h"
 #include "libcni/common/error.h"
+#include "libcni/runtime/runtime.h"
 
 namespace tool::doctor {
+
+struct Node;
 
 /// The executable of a plugin in CNI_PATH.
 struct PluginFile {
@@ -40,5 +45,28 @@ struct Complaint {
   std::string network, type;
   cni::Error error;
 };
+
+/// The types of the plugins that a call of this one executes: its own, its delegate's, its IPAM's.
+std::set<std::string> types_of(const cni::PluginConf& plugin);
+std::set<std::string> types_of(const cni::NetworkList& list);
+/// The networks that use a plugin.
+Names users_of(const Node& node, std::string_view type);
+
+/// A plugin of these that no call can execute, which check_plugins() reports. Null: none.
+const PluginFile* broken_of(const Node& node, const std::set<std::string>& types);
+
+/// The version line of a plugin of this project has it, and so the executable; others are not run
+/// with options.
+inline constexpr std::string_view kPatchbayMark = " plugin patchbay ";
+
+/// All plugins that the networks and the attachments name, IPAM plugins too.
+std::vector<PluginFile> programs_of(const Node& node, const cni::RuntimeOptions& options);
+
+/// Asks STATUS of every plugin that knows it, whatever the version of its network is.
+std::vector<Complaint> complaints_of(const Node& node, cni::RuntimeOptions options);
+
+/// Looks for `patchbay` in the folders of plugins, beside this executable and in PATH; best of this
+/// version.
+Suite find_suite(const std::vector<std::string>& dirs);
 
 }  // namespace tool::doctor

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "cnitool/doctor/node.h"
+#include "netlink/route/route.h"
 
 /// Routes of the node that other programs made.
 namespace tool::doctor {

@@ -1,8 +1,11 @@
 #include <set>
 
+#include "cnitool/doctor/agents.h"
 #include "cnitool/doctor/checks.h"
-#include "cnitool/doctor/facts.h"
 #include "cnitool/doctor/kubernetes/checks.h"
+#include "cnitool/doctor/peers.h"
+#include "cnitool/doctor/pods.h"
+#include "cnitool/leases.h"
 #include "cnitool/output.h"
 
 // Counts what the checks of each part looked at.

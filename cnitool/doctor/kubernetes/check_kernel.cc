@@ -2,7 +2,6 @@
 #include <map>
 
 #include "cnitool/doctor/kubernetes/checks.h"
-#include "cnitool/output.h"
 
 // Settings and features of the kernel; net/... is Documentation/networking/ip-sysctl.rst of its
 // sources.

@@ -3,8 +3,8 @@
 #include <string>
 
 #include "cnitool/doctor/checks.h"
-#include "cnitool/doctor/facts.h"
 #include "cnitool/doctor/kubernetes/cluster.h"
+#include "cnitool/doctor/networks.h"
 
 /// The checks of a node of Kubernetes. They are run where Node::cluster is known.
 namespace tool::doctor::kubernetes {
@@ -37,21 +37,19 @@ Findings check_hairpin(const Node& node);
 Findings check_overlay_filter(const Node& node);
 Findings check_kernel_features(const Node& node);
 Findings check_overlay_mtu(const Node& node);
-// check_links.cc
+// links.cc
 Findings check_network_manager(const Node& node);
 Findings check_mac_policy(const Node& node);
 // check_runtime.cc
 Findings check_runtime_config(const Node& node);
 Findings check_runtime_dirs(const Node& node);
 Findings check_first_network(const Node& node);
-// check_plugin_dirs.cc
 Findings check_plugin_dirs(const Node& node);
 Findings check_plugin_owners(const Node& node);
 // check_subnets.cc
 Findings check_pod_subnets(const Node& node);
 Findings check_lease_ranges(const Node& node);
 Findings check_subnet_env(const Node& node);
-// check_cluster_ranges.cc
 Findings check_cluster_ranges(const Node& node);
 // check_service_marks.cc
 Findings check_service_marks(const Node& node);

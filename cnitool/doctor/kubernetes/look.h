@@ -15,7 +15,7 @@ void look_at_runtime(Cluster& cluster);
 /// Reads the rest, of a node whose networks are known. Changes nothing.
 void look_at_cluster(Cluster& cluster, const Node& node);
 
-// look_links.cc
+// links.cc
 /// The patterns of "interface-name:" in unmanaged-devices of NetworkManager.
 std::vector<std::string> unmanaged_links();
 /// The patterns of links for which the first *.link file that matches has MACAddressPolicy=none.

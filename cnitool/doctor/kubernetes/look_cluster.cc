@@ -7,12 +7,14 @@
 #include <nlohmann/json.hpp>
 
 #include "cnitool/doctor/kubernetes/look.h"
-#include "cnitool/find_by.h"
 #include "cnitool/json_at.h"
+#include "cnitool/pool.h"
 #include "cnitool/validate/validate.h"
 #include "libcni/common/dir.h"
 #include "libcni/common/split.h"
 #include "libcni/config/json.h"
+#include "netlink/route/address.h"
+#include "netlink/route/link.h"
 #include "netlink/route/socket.h"
 #include "netlink/types/error.h"
 #include "netlink/types/fd.h"

@@ -4,9 +4,12 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
+#include "cnitool/doctor/agents.h"
 #include "cnitool/doctor/checks.h"
 #include "cnitool/doctor/diagnose.h"
-#include "cnitool/doctor/facts.h"
+#include "cnitool/doctor/networks.h"
+#include "cnitool/doctor/places.h"
+#include "cnitool/doctor/pods.h"
 
 using namespace tool::doctor;
 using netlink::Cidr;

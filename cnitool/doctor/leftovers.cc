@@ -1,11 +1,24 @@
+#include "cnitool/doctor/leftovers.h"
+
+#include <unistd.h>
+
 #include <algorithm>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <set>
 
 #include "cnitool/doctor/checks.h"
-#include "cnitool/doctor/facts.h"
+#include "cnitool/doctor/places.h"
+#include "cnitool/doctor/pods.h"
+#include "cnitool/node_runtimes.h"
+#include "cnitool/output.h"
+#include "cnitool/pool.h"
+#include "libcni/common/dir.h"
+#include "libcni/config/names.h"
+#include "libcni/runtime/plugin_call.h"
 #include "plugins/names/links.h"
+#include "plugins/names/networks.h"
+#include "plugins/names/state.h"
 
 // Finds what GC would remove. Another runtime may keep another cache, so that nothing here is more
 // than a warning.
@@ -13,7 +26,11 @@ namespace tool::doctor {
 
 namespace {
 
+using cni::NetworkList;
+using cni::PluginConf;
+using cni::RuntimeOptions;
 using netlink::Link;
+using nlohmann::json;
 
 constexpr const char* kOthers = "; unless another runtime with its own cache has containers there";
 
@@ -116,6 +133,72 @@ void add_living(const std::string& network, const Living& all, Findings& out) {
        {network}});
 }
 
+// A network whose plugins can be called, and do not wait for a lock.
+bool can_call(const Node& node, const NetworkList& list) {
+  return broken_of(node, types_of(list)) == nullptr && !is_locked(node, list.name);
+}
+
+bool is_of_patchbay(const std::string& type, const RuntimeOptions& options) try {
+  const std::string file = cni::find_plugin(type, options.path);
+  return ::access(file.c_str(), X_OK) == 0 && mentions(file, kPatchbayMark);
+} catch (const cni::Error&) {
+  return false;  // it is not installed
+}
+
+// The plugins of this project that keep anything on the node.
+std::vector<PluginConf> keepers(const RuntimeOptions& options) {
+  std::vector<PluginConf> out;
+  for (const char* const type : {"bridge", "portmap", "firewall", "bandwidth", "tuning", "sbr",
+                                 "vrf", "host-device", "devices"}) {
+    nlohmann::json conf{{"type", type}};
+    if (type == std::string_view("bridge")) conf["ipam"] = {{"type", "host-local"}};
+    if (is_of_patchbay(type, options)) out.push_back({.type = type, .conf = conf});
+  }
+  return out;
+}
+
+// Names of networks without a config, which the cache, the plugins and directories of leases tell.
+std::set<std::string> removed_networks(const Node& node, const std::vector<PluginConf>& plugins,
+                                       const RuntimeOptions& options) {
+  std::set<std::string> out = networks_of(plugins, options);
+  for (const AttachmentState& one : node.attachments) out.insert(one.key.network);
+  for (const std::string& name : cni::names_in(names::kHostLocalDataDir)) {
+    if (!reservations_in(cat(names::kHostLocalDataDir, "/", name)).empty()) out.insert(name);
+  }
+  std::erase_if(out, [&](const std::string& name) {
+    return !cni::is_network_name(name) || node.network(name) != nullptr ||
+           names::is_devices_network(name) || !is_asked_for(node, name);
+  });
+  return out;
+}
+
+// The plugins that may have something of a network without a config: those of its attachments in
+// the cache, or else all that keep anything.
+NetworkList list_for(const std::string& name, const std::string& cache_dir,
+                     const std::vector<PluginConf>& plugins) {
+  for (const cni::CachedAttachment& one : cni::Cache(cache_dir).list().attachments) {
+    if (one.key.network != name) continue;
+    try {
+      return cni::list_from(one.config);
+    } catch (const cni::Error&) {
+      continue;  // another runtime's
+    }
+  }
+  NetworkList out;
+  out.name = name;
+  out.plugins = plugins;
+  return out;
+}
+
+bool can_answer(const Node& node, const PluginConf& plugin) {
+  const auto types = types_of(plugin);
+  const bool waits = std::ranges::any_of(types, [&](const std::string& type) {
+    return std::ranges::any_of(node.held_locks,
+                               [&](const HeldLock& one) { return one.plugins.contains(type); });
+  });
+  return !waits && broken_of(node, types) == nullptr;
+}
+
 }  // namespace
 
 Findings check_leftovers(const Node& node) {
@@ -167,6 +250,57 @@ Findings check_links(const Node& node) {
     if (!link.alias.empty() || ifbs.contains(link.name)) continue;
     out.push_back({Level::kWarning, cat("link '", link.name, "' (ifb) belongs to no pod"),
                    cat("a DEL was interrupted or never ran", kOthers), remove_command(link.name)});
+  }
+  return out;
+}
+
+std::string collect(const Node& node, const std::string& network) try {
+  const cni::NetworkList* const list = node.network(network);
+  if (list != nullptr && list->disable_gc)
+    return cat("in ", list->file, " set \"disableGC\": false");
+  const bool in_cluster = node.cluster != nullptr;  // the directories are the runtime's
+  const std::string path = in_cluster ? cat(" --path ", joined(node.plugin_path, ":")) : "";
+  // GC is of 1.1.0. The file stays: k3s writes it at each start, and containerd 1.6 needs its
+  // version.
+  if (list != nullptr && !list->is_at_least("1.1.0")) {
+    nlohmann::json plugins = nlohmann::json::array();
+    for (const cni::PluginConf& one : list->plugins) plugins += *one.conf;
+    return cat(collect_with(network, plugins), path);
+  }
+  const std::string dir = in_cluster ? cat(" --conf-dir ", node.networks.dir) : "";
+  return cat("cnitool gc ", network, " --keep-alive", dir, path);
+} catch (const cni::Error&) {  // no version that is known
+  return cat("cnitool validate ", node.network(network)->file);
+}
+
+std::string collect_with(const std::string& network, const nlohmann::json& plugins) {
+  const nlohmann::json list{{"cniVersion", "1.1.0"}, {"name", network}, {"plugins", plugins}};
+  return cat("d=$(mktemp -d) && printf %s ", quoted(list.dump()),
+             " > $d/gc.conflist && cnitool gc ", network, " --keep-alive --conf-dir $d");
+}
+
+std::vector<NetworkLeftover> all_leftovers(const Node& node, const RuntimeOptions& options) {
+  std::vector<NetworkLeftover> out;
+  std::set<std::string> seen;
+  for (const NetworkList& list : node.networks.lists) {
+    if (!is_asked_for(node, list.name) || !seen.insert(list.name).second) continue;
+    if (!can_call(node, list)) continue;
+    for (auto& one : leftovers_of(list, {}, options))
+      out.push_back({list.name, std::move(one), {}});
+  }
+  auto plugins = keepers(options);
+  std::erase_if(plugins, [&](const PluginConf& one) { return !can_answer(node, one); });
+  for (const std::string& name : removed_networks(node, plugins, options)) {
+    const NetworkList list = list_for(name, node.cache_dir, plugins);
+    if (!can_call(node, list)) continue;
+    try {
+      for (auto& one : leftovers_of(list, {}, options)) {
+        const auto* const plugin = find_by(list.plugins, &PluginConf::type, one.plugin);
+        out.push_back({name, std::move(one), plugin->conf});
+      }
+    } catch (const cni::Error&) {
+      continue;  // a plugin of that time is not installed
+    }
   }
   return out;
 }

@@ -1,14 +1,19 @@
+#include "cnitool/doctor/places.h"
+
 #include <sys/stat.h>
 #include <sys/statfs.h>
 #include <sys/statvfs.h>
 
+#include <algorithm>
+#include <cerrno>
+#include <cmath>
 #include <filesystem>
-#include <nlohmann/json.hpp>
 #include <set>
 
 #include "cnitool/delegate.h"
-#include "cnitool/doctor/look.h"
+#include "cnitool/doctor/checks.h"
 #include "cnitool/json_at.h"
+#include "cnitool/pool.h"
 #include "plugins/names/state.h"
 
 namespace tool::doctor {
@@ -88,6 +93,16 @@ void look_for_folders(Node& node) {
   }
 }
 
+std::string percent(double part) { return cat(std::lround(part * 100), " %"); }
+
+constexpr unsigned kOthersWrite = 0022;
+
+std::string octal(unsigned mode) {
+  std::string out;
+  for (; mode != 0; mode /= 8) out.insert(out.begin(), static_cast<char>('0' + mode % 8));
+  return "0" + out;
+}
+
 }  // namespace
 
 void look_at_places(Node& node, const std::string& conf_dir) {
@@ -102,6 +117,70 @@ void look_at_places(Node& node, const std::string& conf_dir) {
   for (const std::string& path : paths) node.places.push_back(place_of(path));
   look_at_file_systems(node);
   look_for_folders(node);
+}
+
+bool is_full(const FileSystem& one) {
+  constexpr double kFull = 0.001;
+  return std::min(one.free_bytes, one.free_files) < kFull;
+}
+
+bool is_of_disk(const Node& node, std::string_view error) {
+  const auto has = [&](int number, auto&& is_so) {
+    return error.find(netlink::errno_text(number)) != error.npos &&
+           std::any_of(node.file_systems.begin(), node.file_systems.end(), is_so);
+  };
+  const bool is_named = std::ranges::any_of(
+      node.no_folders, [&](const std::string& path) { return error.find(path) != error.npos; });
+  if (is_named && error.find(netlink::errno_text(ENOTDIR)) != error.npos) return true;
+  return has(EROFS, [](const FileSystem& one) { return one.read_only; }) || has(ENOSPC, is_full);
+}
+
+Findings check_disks(const Node& node) {
+  constexpr double kNearlyFull = 0.05;
+  Findings out;
+  for (const std::string& path : node.no_folders) {
+    out.push_back({Level::kError, cat("'", path, "' is not a directory"),
+                   "ADD and DEL fail, because plugins and runtimes keep their state there",
+                   cat("mv ", path, " ", path, ".old")});
+  }
+  for (const FileSystem& one : node.file_systems) {
+    if (one.read_only) {
+      out.push_back({Level::kError, cat("the file system of ", one.path, " is read-only"),
+                     "ADD fails, because plugins and runtimes keep their state there",
+                     cat("mount -o remount,rw $(findmnt -n -o TARGET -T ", one.path, ")")});
+    } else if (const double least = std::min(one.free_bytes, one.free_files); least < kNearlyFull) {
+      out.push_back({is_full(one) ? Level::kError : Level::kWarning,
+                     cat("the file system of ", one.path, " has ", percent(least), " of its ",
+                         one.free_bytes < one.free_files ? "space" : "files", " left"),
+                     is_full(one) ? "ADD fails, because plugins and runtimes keep their state there"
+                                  : "ADD fails when it is full",
+                     cat("du -x -d 2 $(findmnt -n -o TARGET -T ", one.path, ") | sort -n")});
+    }
+    if (one.in_memory && !one.path.starts_with("/run/")) {
+      out.push_back({Level::kNote, cat(one.path, " is in memory"),
+                     "it is empty after a reboot, after which no pod exists either"});
+    }
+  }
+  return out;
+}
+
+Findings check_permissions(const Node& node) {
+  Findings out;
+  for (const Place& place : node.places) {
+    if (!place.is_there) continue;
+    if ((place.mode & kOthersWrite) != 0) {
+      out.push_back(
+          {Level::kError,
+           cat("'", place.path, "' is writable by group or others (mode ", octal(place.mode), ")"),
+           "a user with write access can run programs as root", cat("chmod go-w ", place.path)});
+    }
+    if (place.uid != 0) {
+      out.push_back({Level::kWarning,
+                     cat("'", place.path, "' belongs to user ", place.uid, ", not to root"),
+                     "that user can run programs as root", cat("chown root ", place.path)});
+    }
+  }
+  return out;
 }
 
 }  // namespace tool::doctor

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "cnitool/doctor/facts.h"
-#include "cnitool/doctor/look.h"
+#include "cnitool/doctor/checks.h"
+#include "cnitool/doctor/pods.h"
 #include "libcni/common/file_users.h"
 #include "libcni/config/names.h"
 #include "libcni/config/nearest.h"
@@ -24,7 +24,7 @@ int protocol_of(const std::string& text) {
 
 // CRI-O binds the hostPorts of its pods itself, as a reservation; conmon of podman has the
 // container's ID among its arguments.
-bool is_of_runtime(const cni::FileUser& user, const AttachmentState& pod) {
+bool is_reserved(const cni::FileUser& user, const AttachmentState& pod) {
   return user.name == "crio" || user.has_argument(pod.key.container_id);
 }
 
@@ -59,7 +59,7 @@ std::optional<TakenPort> taken(const Node& node, const AttachmentState& pod, con
     const auto listener = listener_on(port, family);
     if (!listener) continue;
     const auto users = cni::users_of_socket(listener->inode);
-    if (std::ranges::any_of(users, [&](const auto& one) { return is_of_runtime(one, pod); }))
+    if (std::ranges::any_of(users, [&](const auto& one) { return is_reserved(one, pod); }))
       continue;
     return TakenPort{.network = pod.key.network,
                      .pod = name_of(node, pod.key),
@@ -79,6 +79,20 @@ std::vector<TakenPort> taken_ports(const Node& node) {
     for (const HostPort& port : pod.host_ports) {
       if (auto found = taken(node, pod, port)) out.push_back(*std::move(found));
     }
+  }
+  return out;
+}
+
+// portmap refuses such a port at ADD: the process came later.
+Findings check_host_ports(const Node& node) {
+  Findings out;
+  for (const TakenPort& one : node.taken_ports) {
+    out.push_back({Level::kWarning,
+                   cat("hostPort ", one.port, " of ", one.pod, ": ", one.holder, " listens on it"),
+                   "the pod gets what is sent to the port, and the process nothing; if the pod is "
+                   "restarted, ADD fails. Give one of them another port",
+                   cat("ss -lnp ", one.filter),
+                   {one.network}});
   }
   return out;
 }

@@ -1,10 +1,14 @@
+#include "cnitool/doctor/pods.h"
+
 #include <algorithm>
+#include <nlohmann/json.hpp>
+#include <set>
 
-#include "cnitool/doctor/facts.h"
+#include "cnitool/doctor/checks.h"
+#include "cnitool/doctor/networks.h"
 #include "cnitool/doctor/routes.h"
+#include "cnitool/output.h"
 
-// Reports what another program made in the place of what ADD makes: `cnitool repair` leaves it
-// alone.
 namespace tool::doctor {
 
 namespace {
@@ -49,6 +53,62 @@ std::string remove_host_routes(const Node& node, const AttachmentState& pod) {
 }
 
 }  // namespace
+
+bool is_asked_for(const Node& node, const std::string& network) {
+  return !node.is_of_one_pod() ||
+         std::any_of(node.attachments.begin(), node.attachments.end(), [&](const auto& one) {
+           return one.key.network == network && node.which.has(one.key);
+         });
+}
+
+std::string live_host_ports(const Node& node, const std::string& network) {
+  std::set<std::string> out;
+  for (const AttachmentState& one : node.attachments) {
+    if (one.key.network != network || !one.is_alive() || !node.which.has(one.key)) continue;
+    for (const HostPort& port : one.host_ports) {
+      out.insert(cat("hostPort ", port.host, "/", port.protocol));
+    }
+  }
+  return joined({out.begin(), out.end()});
+}
+
+bool has_pods(const Node& node, const std::string& network) {
+  return std::ranges::any_of(node.attachments, [&](const AttachmentState& one) {
+    return one.key.network == network && one.is_alive();
+  });
+}
+
+std::string name_of(const Node& node, const cni::AttachmentKey& key) {
+  const std::string id = key.container_id.substr(0, 12);
+  const auto* const own = find_by(node.attachments, &AttachmentState::key, key);
+  const std::string pod = own == nullptr ? "" : own->pod;
+  const bool is_shared = std::any_of(
+      node.attachments.begin(), node.attachments.end(),
+      [&](const auto& one) { return one.pod == pod && one.key.container_id != key.container_id; });
+  return cat(pod, pod.empty() || !is_shared ? "" : " ", pod.empty() || is_shared ? id : "", " (",
+             key.ifname, ")");
+}
+
+std::string option_for(const Node& node, const cni::AttachmentKey& key) {
+  const auto* const own = find_by(node.attachments, &AttachmentState::key, key);
+  const std::string pod = own == nullptr ? "" : own->pod;
+  return pod.empty() ? cat("--container-id ", quoted(key.container_id))
+                     : cat("--pod ", quoted(pod));
+}
+
+std::string restart_of(const Node& node, const std::vector<const cni::AttachmentKey*>& pods) {
+  Names names;
+  for (const cni::AttachmentKey* const key : pods) {
+    const auto* const own = find_by(node.attachments, &AttachmentState::key, *key);
+    const bool is_named = own != nullptr && !own->pod.empty();
+    names.push_back(is_named ? own->pod : cat("of container ", key->container_id));
+  }
+  std::sort(names.begin(), names.end());
+  names.erase(std::unique(names.begin(), names.end()), names.end());
+  constexpr std::size_t kMax = 10;  // more are read in the lines of the finding
+  if (names.size() > kMax) return "restart these pods";
+  return cat("restart the pod", names.size() == 1 ? " " : "s ", joined(names));
+}
 
 std::string before_repair(const Node& node, const std::vector<const cni::AttachmentKey*>& pods) {
   std::string out;

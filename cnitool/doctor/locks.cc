@@ -2,10 +2,15 @@
 #include <sys/file.h>
 
 #include <algorithm>
+#include <nlohmann/json.hpp>
+#include <set>
 #include <thread>
 
-#include "cnitool/doctor/facts.h"
-#include "cnitool/doctor/look.h"
+#include "cnitool/doctor/checks.h"
+#include "cnitool/doctor/places.h"
+#include "cnitool/doctor/pods.h"
+#include "cnitool/output.h"
+#include "cnitool/pool.h"
 #include "libcni/common/lock.h"
 #include "libcni/runtime/operation_lock.h"
 #include "plugins/names/state.h"
@@ -97,6 +102,35 @@ std::vector<HeldLock> held_locks(const Node& node) {
   for (Watched& one : held) {
     out.push_back(std::move(one.lock));
     out.back().holders = one.holders();
+  }
+  return out;
+}
+
+bool is_locked(const Node& node, const std::string& network) {
+  return std::any_of(node.held_locks.begin(), node.held_locks.end(),
+                     [&](const HeldLock& one) { return one.networks.contains(network); });
+}
+
+// A call gives up after 60 s (cni::kLockDeadline), so that a runtime sees it fail and tries again.
+Findings check_locks(const Node& node) {
+  Findings out;
+  for (const HeldLock& one : node.held_locks) {
+    Names holders, pids;
+    for (const auto& user : one.holders) {
+      holders.push_back(user.str());
+      pids.push_back(user.pid);
+    }
+    const Names networks(one.networks.begin(), one.networks.end());
+    const std::string who = networks.empty() ? "networks" : cat("'", joined(networks, "', '"), "'");
+    out.push_back(
+        {one.is_gc ? Level::kWarning : Level::kError,
+         cat("lock '", one.path, "' has not been free for ", kHungSeconds,
+             " s: ", holders.empty() ? "its holder is unknown" : cat("held by ", joined(holders))),
+         cat("ADD and DEL of ", who, " wait for it and fail; their pods were not looked at"),
+         pids.empty() ? "cat /proc/locks"
+         : one.is_gc  ? cat("ps -fp ", joined(pids, ","))
+                      : cat("kill -9 ", joined(pids, " ")),
+         networks});
   }
   return out;
 }
