@@ -6,13 +6,13 @@ namespace tool {
 namespace {
 
 /// A line of the tree, and what hangs on it.
-struct Node {
+struct Branch {
   std::string text;
   std::vector<std::string> more = {};  ///< lines below it
-  std::vector<Node> children = {};
+  std::vector<Branch> children = {};
 };
 
-void print(const Node& node, const std::string& before, bool is_last, std::string& out) {
+void print(const Branch& node, const std::string& before, bool is_last, std::string& out) {
   out += cat(before, is_last ? "└─ " : "├─ ", node.text, "\n");
   const std::string below = cat(before, is_last ? "   " : "│  ");
   for (const std::string& line : node.more) {
@@ -32,10 +32,10 @@ void add_others(const PodBox& pod, const GraphPod& shown, std::vector<std::strin
   if (!out.empty()) to.push_back(cat("also ", joined(out)));
 }
 
-Node node_of(const GraphPod& pod, const View& view, const Output& output) {
+Branch node_of(const GraphPod& pod, const View& view, const Output& output) {
   constexpr std::size_t kWidth = 72;
   const std::string name = output.painted(Colour::kBold, pod.label());
-  Node out{cat("pod ", name, "  ", pod.network)};
+  Branch out{cat("pod ", name, "  ", pod.network)};
   if (!pod.is_alive()) out.text += cat("  ", output.painted(Colour::kRed, pod.state));
   out.more = lines_of(pod, kWidth);
   if (!pod.netns.empty()) out.more.push_back(pod.netns);
@@ -46,10 +46,10 @@ Node node_of(const GraphPod& pod, const View& view, const Output& output) {
   return out;
 }
 
-Node node_of(const Segment& segment, const View& view, const Output& output) {
+Branch node_of(const Segment& segment, const View& view, const Output& output) {
   const auto blank = segment.title.find(' ') + 1;
-  Node out{cat(segment.title.substr(0, blank),
-               output.painted(Colour::kBold, segment.title.substr(blank)))};
+  Branch out{cat(segment.title.substr(0, blank),
+                 output.painted(Colour::kBold, segment.title.substr(blank)))};
   if (!segment.fault.empty()) out.text += cat("  ", output.painted(Colour::kRed, segment.fault));
   out.more = segment.lines;
   if (!segment.uplinks.empty()) {
@@ -70,7 +70,7 @@ Node node_of(const Segment& segment, const View& view, const Output& output) {
 
 std::string graph_text(const Graph& graph, const Output& output) {
   const View view = view_of(graph);
-  std::vector<Node> nodes;
+  std::vector<Branch> nodes;
   for (const Uplink& one : graph.uplinks) {
     nodes.push_back({cat("uplink ", output.painted(Colour::kBold, one.name), "  ",
                          spaced(one.addresses), "  by ", spaced(one.gateways))});

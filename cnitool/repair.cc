@@ -21,16 +21,16 @@ using cni::Liveness;
 using cni::Runtime;
 using nlohmann::ordered_json;
 
-// The order is that of Outcome.
+// The order is that of RepairResult.
 constexpr PaintedWord kOutcomes[] = {{"ok", Colour::kGreen},
                                      {"repaired", Colour::kYellow},
                                      {"broken", Colour::kYellow},
                                      {"failed", Colour::kRed},
                                      {"skipped", Colour::kDim}};
 
-PaintedWord word_for(Outcome outcome, const RepairAim& aim) {
-  if (aim.form && outcome == Outcome::kRepaired) return {"migrated", Colour::kYellow};
-  if (aim.form && outcome == Outcome::kBroken) return {"to migrate", Colour::kYellow};
+PaintedWord word_for(RepairResult outcome, const RepairAim& aim) {
+  if (aim.form && outcome == RepairResult::kRepaired) return {"migrated", Colour::kYellow};
+  if (aim.form && outcome == RepairResult::kBroken) return {"to migrate", Colour::kYellow};
   return kOutcomes[static_cast<std::size_t>(outcome)];
 }
 
@@ -73,12 +73,12 @@ bool is_loopback(const cni::NetworkList& list) {
   });
 }
 
-Outcome outcome_of(const Repaired& done, const RepairAim& aim) {
+RepairResult outcome_of(const Repaired& done, const RepairAim& aim) {
   const Runtime::RepairReport& report = done.report;
   // Another program's plugin has no other form.
-  if (report.error || (!report.foreign.empty() && !aim.form)) return Outcome::kFailed;
-  if (!report.found.empty()) return aim.dry_run ? Outcome::kBroken : Outcome::kRepaired;
-  return done.why.empty() && report.foreign.empty() ? Outcome::kOk : Outcome::kSkipped;
+  if (report.error || (!report.foreign.empty() && !aim.form)) return RepairResult::kFailed;
+  if (!report.found.empty()) return aim.dry_run ? RepairResult::kBroken : RepairResult::kRepaired;
+  return done.why.empty() && report.foreign.empty() ? RepairResult::kOk : RepairResult::kSkipped;
 }
 
 ordered_json json_of(const std::vector<Runtime::Difference>& all) {
@@ -134,11 +134,11 @@ std::string foreign_text(const Runtime::Difference& one) {
 
 Repaired repair_one(const CachedAttachment& one, const Runtime& runtime, const RepairAim& aim) {
   const Liveness liveness = cni::liveness_of(one.netns, one.key.ifname);
-  Repaired done{one.key, Outcome::kOk, {}, why_absent(one, liveness)};
+  Repaired done{one.key, RepairResult::kOk, {}, why_absent(one, liveness)};
   if (done.why.empty() && liveness == Liveness::kUnknown) {
-    return {one.key, Outcome::kFailed, {}, why_closed(one)};
+    return {one.key, RepairResult::kFailed, {}, why_closed(one)};
   }
-  if (aim.form && !done.why.empty()) return {one.key, Outcome::kSkipped, {}, done.why};
+  if (aim.form && !done.why.empty()) return {one.key, RepairResult::kSkipped, {}, done.why};
   try {
     // The config of then, as the network may have been edited or removed since.
     const cni::NetworkList list = cni::list_from(one.config);
@@ -147,11 +147,11 @@ Repaired repair_one(const CachedAttachment& one, const Runtime& runtime, const R
     auto report = aim.form           ? runtime.migrate(list, whose, *aim.form, aim.dry_run)
                   : done.why.empty() ? runtime.repair(list, whose, aim.dry_run)
                                      : runtime.reclaim(list, whose, aim.dry_run);
-    if (!report) return {one.key, Outcome::kSkipped, {}, "it was removed meanwhile"};
+    if (!report) return {one.key, RepairResult::kSkipped, {}, "it was removed meanwhile"};
     done.report = *std::move(report);
     done.outcome = outcome_of(done, aim);
   } catch (const cni::Error& e) {
-    done.outcome = Outcome::kFailed;
+    done.outcome = RepairResult::kFailed;
     done.report.error = e;
   }
   return done;
@@ -167,7 +167,7 @@ std::vector<Repaired> unlisted(const Selection& which, const RepairAim& aim, con
   std::erase_if(all, [&which](const Unlisted& one) { return !which.has(one.key); });
   if (all.empty()) return {};
   auto out = restore_leases(all, cni::load_networks(aim.conf_dir), runtime, aim.dry_run);
-  std::erase_if(out, [](const Repaired& one) { return one.outcome == Outcome::kOk; });
+  std::erase_if(out, [](const Repaired& one) { return one.outcome == RepairResult::kOk; });
   return out;
 }
 
@@ -209,14 +209,15 @@ bool repair(const Selection& which, const RepairAim& aim, cni::RuntimeOptions op
   }
   Nameless nameless(found.attachments);
   const auto report = [&](const Repaired& done) {
-    const bool is_broken = done.outcome == Outcome::kBroken && !aim.form;
-    if (done.outcome == Outcome::kFailed || is_broken) all_well = false;
+    const bool is_broken = done.outcome == RepairResult::kBroken && !aim.form;
+    if (done.outcome == RepairResult::kFailed || is_broken) all_well = false;
     output.json ? out["attachments"].push_back(json_of(done, aim)) : print_text(done, aim, output);
   };
   for (const CachedAttachment& one : found.attachments) {
     if (!wanted(one)) continue;
-    Repaired done = nameless.has(one) ? Repaired{one.key, Outcome::kSkipped, {}, why_nameless(one)}
-                                      : repair_one(one, runtime, aim);
+    Repaired done = nameless.has(one)
+                        ? Repaired{one.key, RepairResult::kSkipped, {}, why_nameless(one)}
+                        : repair_one(one, runtime, aim);
     done.pod = pod_name_of(one);
     ++steps.done;
     report(done);

@@ -18,7 +18,7 @@ struct RepairAim {
 };
 
 /// The result of repair() for an attachment; repair.cc has a word for each, in this order.
-enum class Outcome {
+enum class RepairResult {
   kOk,
   kRepaired,
   kBroken,  ///< and to be repaired, if that were not a dry run
@@ -29,7 +29,7 @@ enum class Outcome {
 /// The report on one attachment.
 struct Repaired {
   cni::AttachmentKey key;
-  Outcome outcome = Outcome::kOk;
+  RepairResult outcome = RepairResult::kOk;
   cni::Runtime::RepairReport report = {};
   std::string why = {};  ///< skipped or failed without a plugin having been called
   std::string pod = {};  ///< pod_name_of()

@@ -192,21 +192,21 @@ std::vector<Repaired> restore_leases(const std::vector<Unlisted>& all,
     if (list == nullptr) continue;
     const cni::NetworkList ipam = ipam_of(*list);
     if (ipam.plugins.empty()) continue;
-    Repaired done{one.key, Outcome::kFailed, {}, why_not(one)};
+    Repaired done{one.key, RepairResult::kFailed, {}, why_not(one)};
     done.is_unseen = one.netns.empty();
     if (done.why.empty()) {
       try {
         auto report = runtime.restore(ipam, shown_of(one), dry_run);
         if (!report) continue;
         done.report = *std::move(report);
-        done.outcome = Outcome::kOk;
+        done.outcome = RepairResult::kOk;
         if (!done.report.found.empty()) {
-          done.outcome = dry_run ? Outcome::kBroken : Outcome::kRepaired;
+          done.outcome = dry_run ? RepairResult::kBroken : RepairResult::kRepaired;
         }
       } catch (const cni::Error& e) {
         done.report.error = e;
       }
-      if (done.report.error) done.outcome = Outcome::kFailed;
+      if (done.report.error) done.outcome = RepairResult::kFailed;
     }
     out.push_back(std::move(done));
   }

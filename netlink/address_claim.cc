@@ -38,7 +38,7 @@ Mac mac_at(const std::uint8_t* bytes) {
   return mac;
 }
 
-std::optional<Claim> arp_claim(View frame) {
+std::optional<NeighbourClaim> arp_claim(View frame) {
   if (frame.size() < kIpAt + sizeof(ether_arp)) return std::nullopt;
   const auto arp = read_struct<ether_arp>(tail(frame, kIpAt));
   if (ntohs(arp.ea_hdr.ar_hrd) != ARPHRD_ETHER || ntohs(arp.ea_hdr.ar_pro) != ETHERTYPE_IP ||
@@ -47,7 +47,7 @@ std::optional<Claim> arp_claim(View frame) {
   }
   const Ip sender = Ip::from_bytes(arp.arp_spa, sizeof arp.arp_spa);
   const Ip target = Ip::from_bytes(arp.arp_tpa, sizeof arp.arp_tpa);
-  return Claim{sender.is_unspecified() ? target : sender, mac_at(arp.arp_sha)};
+  return NeighbourClaim{sender.is_unspecified() ? target : sender, mac_at(arp.arp_sha)};
 }
 
 // The target link-layer address of an advertisement, which a proxy or a bond sends from elsewhere.
@@ -60,7 +60,7 @@ std::optional<Mac> target_mac(View options) {
   return std::nullopt;
 }
 
-std::optional<Claim> neighbour_claim(View frame) {
+std::optional<NeighbourClaim> neighbour_claim(View frame) {
   if (frame.size() < kOptionsAt) return std::nullopt;
   const auto ip = read_struct<ip6_hdr>(tail(frame, kIpAt));
   if (ip.ip6_nxt != IPPROTO_ICMPV6 || ip.ip6_hlim != kHopLimit) return std::nullopt;
@@ -68,10 +68,10 @@ std::optional<Claim> neighbour_claim(View frame) {
   const Mac sender = mac_at(&frame[offsetof(ether_header, ether_shost)]);
   switch (frame[kIcmpAt]) {
     case ND_NEIGHBOR_ADVERT:
-      return Claim{target, target_mac(tail(frame, kOptionsAt)).value_or(sender)};
+      return NeighbourClaim{target, target_mac(tail(frame, kOptionsAt)).value_or(sender)};
     case ND_NEIGHBOR_SOLICIT:  // of DAD, where nobody is the sender (RFC 4862, section 5.4.3)
       if (!Ip::from_bytes(&ip.ip6_src, sizeof ip.ip6_src).is_unspecified()) return std::nullopt;
-      return Claim{target, sender};
+      return NeighbourClaim{target, sender};
     default:
       return std::nullopt;
   }
@@ -114,7 +114,7 @@ Bytes arp_announcement(const Mac& own, const Ip& address) {
   return arp_request(own, address, address);
 }
 
-std::optional<Claim> claim_in(View frame) {
+std::optional<NeighbourClaim> claim_in(View frame) {
   switch (ntohs(read_struct<ether_header>(frame).ether_type)) {
     case ETHERTYPE_ARP:
       return arp_claim(frame);
@@ -153,7 +153,7 @@ void SegmentSocket::wait(Clock::time_point end) {
   }
 }
 
-std::optional<Claim> SegmentSocket::take() {
+std::optional<NeighbourClaim> SegmentSocket::take() {
   constexpr int kMaxAtOnce = 64;  // a flood must not hold up the caller
   std::array<std::uint8_t, kLargestFrame> buffer;
   for (int i = 0; i < kMaxAtOnce; ++i) {
@@ -166,8 +166,8 @@ std::optional<Claim> SegmentSocket::take() {
   return std::nullopt;
 }
 
-std::optional<Claim> SegmentSocket::claim_until(Clock::time_point end,
-                                                const std::function<bool(const Claim&)>& concerns) {
+std::optional<NeighbourClaim> SegmentSocket::claim_until(
+    Clock::time_point end, const std::function<bool(const NeighbourClaim&)>& concerns) {
   std::array<std::uint8_t, kLargestFrame> buffer;
   do {  // the time ends it, also while frames keep coming
     const ssize_t size = ::recv(fd_.get(), buffer.data(), buffer.size(), 0);

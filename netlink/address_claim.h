@@ -24,16 +24,16 @@ Bytes arp_probe(const Mac& own, const Ip& address);
 Bytes arp_announcement(const Mac& own, const Ip& address);
 
 /// A neighbour has an address, or is about to take it.
-struct Claim {
+struct NeighbourClaim {
   Ip address;
   Mac owner;
-  bool operator==(const Claim&) const = default;
+  bool operator==(const NeighbourClaim&) const = default;
 };
 
 /// The claim that an Ethernet frame makes: an ARP message from the address or a probe for it, a
 /// neighbour advertisement, or the neighbour solicitation of duplicate address detection. Nothing
 /// for other frames and those that are cut off.
-std::optional<Claim> claim_in(View frame);
+std::optional<NeighbourClaim> claim_in(View frame);
 
 /// A packet socket (packet(7)) on one link. Needs CAP_NET_RAW. Everything throws Error.
 class SegmentSocket {
@@ -50,10 +50,10 @@ class SegmentSocket {
   /// See PacketSocket.
   Fd take_fd() { return std::move(fd_); }
   /// The claim of the next frame that makes one, of those received so far.
-  std::optional<Claim> take();
+  std::optional<NeighbourClaim> take();
   /// The first claim that concerns() says is of interest; nothing by the end of the time.
-  std::optional<Claim> claim_until(Clock::time_point end,
-                                   const std::function<bool(const Claim&)>& concerns);
+  std::optional<NeighbourClaim> claim_until(
+      Clock::time_point end, const std::function<bool(const NeighbourClaim&)>& concerns);
 
  private:
   /// Until there is a frame, or the time is up.

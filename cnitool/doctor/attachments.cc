@@ -175,7 +175,7 @@ class Judge {
     return {};
   }
 
-  std::string ask(const std::string& type, const json& input, const Call& call) {
+  std::string ask(const std::string& type, const json& input, const PluginUse& call) {
     const PluginFacts& facts = plugins_.of(type);
     if (facts.file.empty()) return facts.failure;
     const Verdict verdict = plugins_.judge(type, input, call);

@@ -259,7 +259,7 @@ Findings check_releases(const Node& node) {
 
 Findings check_status(const Node& node) {
   Findings out;
-  for (const Complaint& one : node.complaints) {
+  for (const StatusError& one : node.complaints) {
     const bool partly = one.error.code() == cni::Code::kLimitedConnectivity;
     if (is_of_disk(node, text_of(one.error))) continue;
     const auto& details = one.error.details();

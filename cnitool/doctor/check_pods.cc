@@ -76,7 +76,7 @@ Groups groups_of(const Node& node) {
     if (error && error->code() != cni::Code::kUnknownContainer) {  // said of attachments
       out[{network, kind_of(*error), ""}].add(text_of(*error), one);
     }
-    if (!error && one.outcome == Outcome::kFailed && !one.why.empty()) {
+    if (!error && one.outcome == RepairResult::kFailed && !one.why.empty()) {
       out[{network, Kind::kUnchecked, ""}].add(one.why, one);
     }
   }

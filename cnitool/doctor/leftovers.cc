@@ -97,8 +97,8 @@ void add_without_lease(const Node& node, Findings& out) {
   std::map<std::string, std::vector<std::string>> lost;
   for (const Repaired& one : node.unlisted_looks) {
     const std::string& network = one.key.network;
-    if (one.outcome == Outcome::kBroken) lost[network].push_back(name_of(node, one.key));
-    if (one.outcome == Outcome::kFailed && !is_other_fault(node, one)) {
+    if (one.outcome == RepairResult::kBroken) lost[network].push_back(name_of(node, one.key));
+    if (one.outcome == RepairResult::kFailed && !is_other_fault(node, one)) {
       out.push_back(unrepairable(node, one));
     }
   }
@@ -207,7 +207,7 @@ Findings check_leftovers(const Node& node) {
   std::map<std::string, Living> alive;
   std::set<cni::AttachmentKey> lost;
   for (const Repaired& one : node.unlisted_looks) {
-    if (one.outcome == Outcome::kOk) continue;
+    if (one.outcome == RepairResult::kOk) continue;
     lost.insert(one.key);
     alive[one.key.network].has_lost = true;
   }

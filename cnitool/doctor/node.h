@@ -60,7 +60,7 @@ struct Node {
   std::vector<Place> places;  ///< of configs, plugins and state
   std::vector<PluginFile> programs;
   Suite suite;  ///< looked for where a plugin has to be installed
-  std::vector<Complaint> complaints;
+  std::vector<StatusError> complaints;
 
   std::string cache_dir;
   std::vector<AttachmentState> attachments;

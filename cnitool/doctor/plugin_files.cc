@@ -162,9 +162,9 @@ std::vector<PluginFile> programs_of(const Node& node, const RuntimeOptions& opti
   return out;
 }
 
-std::vector<Complaint> complaints_of(const Node& node, RuntimeOptions options) {
+std::vector<StatusError> complaints_of(const Node& node, RuntimeOptions options) {
   options.pass_stderr = false;  // what STATUS notes is a finding of another check
-  std::vector<Complaint> out;
+  std::vector<StatusError> out;
   for (const NetworkList& list : node.networks.lists) {
     if (is_locked(node, list.name)) continue;
     for (PluginConf plugin : list.plugins) {

@@ -41,7 +41,7 @@ struct Suite {
 };
 
 /// The error that a plugin of a network returned for STATUS.
-struct Complaint {
+struct StatusError {
   std::string network, type;
   cni::Error error;
 };
@@ -63,7 +63,7 @@ inline constexpr std::string_view kPatchbayMark = " plugin patchbay ";
 std::vector<PluginFile> programs_of(const Node& node, const cni::RuntimeOptions& options);
 
 /// Asks STATUS of every plugin that knows it, whatever the version of its network is.
-std::vector<Complaint> complaints_of(const Node& node, cni::RuntimeOptions options);
+std::vector<StatusError> complaints_of(const Node& node, cni::RuntimeOptions options);
 
 /// Looks for `patchbay` in the folders of plugins, beside this executable and in PATH; best of this
 /// version.

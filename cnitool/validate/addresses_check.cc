@@ -9,9 +9,9 @@ namespace tool {
 namespace {
 
 // Then it is on the link.
-bool is_alone(const Subnet& one) { return one.cidr.prefix == one.cidr.ip.bits(); }
+bool is_alone(const PodSubnet& one) { return one.cidr.prefix == one.cidr.ip.bits(); }
 
-void check_gateway(const PluginText& plugin, const Subnet& one, Diagnostics& diagnostics) {
+void check_gateway(const PluginText& plugin, const PodSubnet& one, Diagnostics& diagnostics) {
   if (!one.gateway || is_alone(one) || one.cidr.contains(*one.gateway)) return;
   if (one.gateway->bits() == 128 && one.gateway->is_link_local()) return;  // RFC 4861, section 8
   warn(plugin, one.gateway_path,
@@ -21,7 +21,7 @@ void check_gateway(const PluginText& plugin, const Subnet& one, Diagnostics& dia
 
 // RFC 1122, section 3.2.1.3; RFC 3021 has both addresses of a /31. RFC 4291, section 2.6.1: the
 // first one is any router's.
-void check_static(const PluginText& plugin, const Subnet& one, Diagnostics& diagnostics) {
+void check_static(const PluginText& plugin, const PodSubnet& one, Diagnostics& diagnostics) {
   const auto& [ip, prefix] = one.cidr;
   if (prefix + 1 >= ip.bits()) return;
   const bool is_first = one.cidr == one.cidr.network();
@@ -34,7 +34,7 @@ void check_static(const PluginText& plugin, const Subnet& one, Diagnostics& diag
 
 void check_hop(const PluginText& plugin, const Hop& hop, const Addressing& addressing,
                Diagnostics& diagnostics) {
-  const auto holds = [&hop](const Subnet& one) {
+  const auto holds = [&hop](const PodSubnet& one) {
     return one.cidr.contains(hop.gateway) || one.gateway == hop.gateway ||
            one.cidr.prefix == hop.gateway.bits();
   };
@@ -49,7 +49,7 @@ void check_hop(const PluginText& plugin, const Hop& hop, const Addressing& addre
 // Beside that of the link the kernel has no second one of the same destination and metric.
 void check_own_subnet(const PluginText& plugin, const Hop& hop, const Addressing& addressing,
                       Diagnostics& diagnostics) {
-  const bool is_own = std::ranges::any_of(addressing.subnets, [&hop](const Subnet& one) {
+  const bool is_own = std::ranges::any_of(addressing.subnets, [&hop](const PodSubnet& one) {
     return !is_alone(one) && hop.dst == one.cidr.network();
   });
   if (!is_own || hop.has_priority) return;
@@ -72,7 +72,7 @@ void check_addresses(const PluginText& plugin, Diagnostics& diagnostics) {
     }
     return;
   }
-  for (const Subnet& one : addressing.subnets) {
+  for (const PodSubnet& one : addressing.subnets) {
     check_gateway(plugin, one, diagnostics);
     if (addressing.is_static) check_static(plugin, one, diagnostics);
   }

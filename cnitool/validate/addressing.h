@@ -11,7 +11,7 @@
 namespace tool {
 
 /// A subnet that pods get addresses of, and its gateway. Paths are those of the plugin's keys.
-struct Subnet {
+struct PodSubnet {
   std::string path;
   netlink::Cidr cidr;
   std::string gateway_path = {};
@@ -37,7 +37,7 @@ struct WayOut {
 struct Addressing {
   bool known = false;      ///< it is host-local's or static's
   bool is_static = false;  ///< static's
-  std::vector<Subnet> subnets = {};
+  std::vector<PodSubnet> subnets = {};
   std::size_t entries = 0;  ///< of static's list of addresses, read or not
   std::vector<Hop> hops = {};
   std::vector<WayOut> ways_out = {};

@@ -184,7 +184,7 @@ void check_ipv6(const NetworkText& network, const PluginText& plugin, Diagnostic
   if (!cni::stands_for(plugin.type, "tuning") || !disables_ipv6(plugin)) return;
   for (const PluginText& one : network.plugins) {
     if (&one == &plugin) return;
-    for (const Subnet& subnet : addressing_of(one).subnets) {
+    for (const PodSubnet& subnet : addressing_of(one).subnets) {
       if (subnet.cidr.ip.is_v4()) continue;
       return warn(
           plugin, "sysctl",
@@ -238,19 +238,19 @@ void check_masquerade(const PluginText& plugin, Diagnostics& diagnostics) {
 }
 
 /// A subnet out of which a network gives addresses, and where it remembers which.
-struct Pool {
+struct SubnetStore {
   const NetworkText* network;
   const PluginText* plugin;
-  Subnet subnet;
+  PodSubnet subnet;
   std::string store;
 };
 
-std::vector<Pool> pools_of(const NetworkText& network) {
-  std::vector<Pool> out;
+std::vector<SubnetStore> pools_of(const NetworkText& network) {
+  std::vector<SubnetStore> out;
   for (const PluginText& plugin : network.plugins) {
     const Addressing addressing = addressing_of(plugin);
     if (!addressing.known || addressing.is_static) continue;
-    for (const Subnet& one : addressing.subnets) {
+    for (const PodSubnet& one : addressing.subnets) {
       out.push_back({&network, &plugin, one, cat(addressing.data_dir, "/", network.name)});
     }
   }
@@ -298,13 +298,14 @@ void check_chain(const NetworkText& network, Plugins& plugins, Diagnostics& diag
 
 void check_together(const std::list<NetworkText>& networks, Diagnostics& diagnostics) {
   check_names(networks, diagnostics);
-  std::vector<Pool> before;
+  std::vector<SubnetStore> before;
   for (const NetworkText& network : networks) {
-    const std::vector<Pool> pools = pools_of(network);
-    for (const Pool& pool : pools) {
-      const auto clash = std::find_if(before.begin(), before.end(), [&pool](const Pool& other) {
-        return other.store != pool.store && overlap(other.subnet.cidr, pool.subnet.cidr);
-      });
+    const std::vector<SubnetStore> pools = pools_of(network);
+    for (const SubnetStore& pool : pools) {
+      const auto clash =
+          std::find_if(before.begin(), before.end(), [&pool](const SubnetStore& other) {
+            return other.store != pool.store && overlap(other.subnet.cidr, pool.subnet.cidr);
+          });
       if (clash == before.end()) continue;
       warn(*pool.plugin, pool.subnet.path,
            cat("overlaps with ", clash->subnet.cidr.network().str(), " of network ",

@@ -23,7 +23,7 @@ bool has_own_tables(const NetworkText& network) {
 // isDefaultGateway makes one for each family that has none.
 void add_gateways(const PluginText& plugin, Addressing& addressing) {
   if (!is_true(plugin.conf(), "isDefaultGateway")) return;
-  for (const Subnet& one : addressing.subnets) {
+  for (const PodSubnet& one : addressing.subnets) {
     const Family family = one.cidr.ip.family();
     const bool has_one = std::ranges::any_of(
         addressing.ways_out, [family](const WayOut& way) { return way.family == family; });

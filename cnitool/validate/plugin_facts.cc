@@ -24,7 +24,8 @@ json schema_in(const std::string& text) {
   return doc.is_object() && doc.contains("properties") ? doc : json();
 }
 
-Verdict ask(const std::string& type, cni::Executable parser, const json& conf, const Call& call) {
+Verdict ask(const std::string& type, cni::Executable parser, const json& conf,
+            const PluginUse& call) {
   if (call.is_ipam) parser.env.emplace(cni::kIpamCall, "1");
   if (!call.args.empty()) parser.env.emplace("CNI_ARGS", call.args);
   const std::string input = conf.dump(-1, ' ', false, json::error_handler_t::replace);
@@ -68,7 +69,7 @@ PluginFacts Plugins::ask(const std::string& type) const {
     if (!out.schema->is_null()) {
       const cni::Executable parser{
           .file = out.file, .arguments = {"--validate"}, .env = env_, .own_group = true};
-      out.judge = [type, parser](const json& conf, const Call& call) {
+      out.judge = [type, parser](const json& conf, const PluginUse& call) {
         return tool::ask(type, parser, conf, call);
       };
     }
@@ -78,7 +79,7 @@ PluginFacts Plugins::ask(const std::string& type) const {
   return out;
 }
 
-Verdict Plugins::judge(const std::string& type, const json& conf, const Call& call) {
+Verdict Plugins::judge(const std::string& type, const json& conf, const PluginUse& call) {
   const PluginFacts& facts = of(type);
   return facts.judge ? facts.judge(conf, call) : Verdict{};
 }

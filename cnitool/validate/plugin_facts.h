@@ -22,7 +22,7 @@ struct Verdict {
 };
 
 /// In which part, and with which CNI_ARGS, a plugin would be called.
-struct Call {
+struct PluginUse {
   bool is_ipam = false;  ///< as the one that "ipam" of the config names
   std::string args = {};
 };
@@ -34,7 +34,7 @@ struct PluginFacts {
   cni::JsonValue schema;  ///< null: it does not describe its config
   std::string failure;    ///< why file or versions are not known
   /// Asks the plugin about a config that ADD would get. Empty where there is no schema.
-  std::function<Verdict(const nlohmann::json& conf, const Call& call)> judge = {};
+  std::function<Verdict(const nlohmann::json& conf, const PluginUse& call)> judge = {};
 };
 
 /// The plugins of some directories. Each is asked once: for its versions (VERSION) and its schema
@@ -50,7 +50,7 @@ class Plugins {
   const PluginFacts& of(const std::string& type);
 
   /// PluginFacts::judge; nothing where the plugin does not know the option.
-  Verdict judge(const std::string& type, const nlohmann::json& conf, const Call& call);
+  Verdict judge(const std::string& type, const nlohmann::json& conf, const PluginUse& call);
 
   /// The name of an executable that may have been meant; empty where none is like it.
   std::string similar(const std::string& type) const;

@@ -46,7 +46,7 @@ cni::Result add(const cni::Request& request, cni::Undo& undo) {
   cni::Result result = require_result(request, conf);
   const Attachment attachment = attachment_of(request, result);
   cni::require_capabilities(request, {Capability::kNetAdmin});
-  Node node;
+  Firewalls node;
   const Backend backend = choose_backend(node, conf);
   require_rights(request, backend);
   undo.add(TearDown{conf, attachment});  // before set_up(), which can fail half-way
@@ -56,18 +56,19 @@ cni::Result add(const cni::Request& request, cni::Undo& undo) {
 
 void del(const cni::Request& request) {
   cni::require_capabilities(request, {Capability::kNetAdmin});
-  Node node;
+  Firewalls node;
   tear_down(node, Conf::readable(request),
             attachment_of(request, plugins::readable_prev_result(request)));
 }
 
 // The backend that has the attachment, else the one that ADD would use.
-Backend used_backend(Node& node, const Conf& conf, const Attachment& attachment) {
+Backend used_backend(Firewalls& node, const Conf& conf, const Attachment& attachment) {
   const auto backend = backend_of(node, attachment);
   return backend ? *backend : choose_backend(node, conf);
 }
 
-void require_complete(Node& node, const Conf& conf, const Attachment& attachment, Backend backend) {
+void require_complete(Firewalls& node, const Conf& conf, const Attachment& attachment,
+                      Backend backend) {
   const auto flaw = missing(node, conf, attachment, backend);
   if (!flaw) return;
   const bool is_reference = flaw->starts_with("expected ");
@@ -80,14 +81,14 @@ void check(const cni::Request& request) {
   const Attachment attachment = attachment_of(request, require_result(request, conf));
   cni::require_capabilities(request, {Capability::kNetAdmin});
   plugins::require_readable_legacy("check the firewall", "filter");
-  Node node;
+  Firewalls node;
   require_complete(node, conf, attachment, used_backend(node, conf, attachment));
 }
 
 // Removes what attachments of this network have that are not listed.
 void gc(const cni::Request& request, cni::Collect& collect) {
   cni::require_capabilities(request, {Capability::kNetAdmin});
-  Node node;
+  Firewalls node;
   remove_stale(node, request.network, collect);
 }
 
@@ -95,7 +96,7 @@ void gc(const cni::Request& request, cni::Collect& collect) {
 void status(const cni::Request& request) {
   const Conf conf = Conf::parse(request);
   cni::require_capabilities(request, {Capability::kNetAdmin});
-  Node node;
+  Firewalls node;
   require_rights(request, choose_backend(node, conf));
 }
 
@@ -111,7 +112,7 @@ cni::Result repair(const cni::Request& request, cni::Repair& repair) {
   const Attachment attachment = attachment_of(request, result);
   cni::require_capabilities(request, {Capability::kNetAdmin});
   plugins::require_readable_legacy("check the firewall", "filter");
-  Node node;
+  Firewalls node;
   const Backend backend = used_backend(node, conf, attachment);
   require_rights(request, backend);
   repair.part([&] { require_complete(node, conf, attachment, backend); },
@@ -125,7 +126,7 @@ void migrate(const cni::Request& request, cni::Repair& repair) {
   cni::require_capabilities(request, {Capability::kNetAdmin});
   plugins::require_readable_legacy("migrate the rules of the firewall", "filter");
   require_rights(request, Backend::kIptables);
-  Node node;
+  Firewalls node;
   firewall::migrate(node, conf, attachment, repair);
 }
 

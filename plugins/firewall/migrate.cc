@@ -14,7 +14,7 @@ namespace {
 
 using cni::cat;
 
-bool has_elements(Node& node, const Attachment& attachment) {
+bool has_elements(Firewalls& node, const Attachment& attachment) {
   return node.nf() != nullptr && nft::has(*node.nf(), attachment);
 }
 
@@ -24,7 +24,7 @@ bool has_claims(const Attachment& attachment) {
 }
 
 // Addresses with rules in iptables that nobody claims.
-std::vector<Ip> addresses_of_reference(Node& node, const Attachment& attachment) {
+std::vector<Ip> addresses_of_reference(Firewalls& node, const Attachment& attachment) {
   const auto claims = Claims::find();
   std::vector<Ip> out = attachment.addresses;
   std::erase_if(out, [&](const Ip& ip) {
@@ -33,14 +33,14 @@ std::vector<Ip> addresses_of_reference(Node& node, const Attachment& attachment)
   return out;
 }
 
-std::optional<std::string> missing_in_own(Node& node, const Attachment& attachment) {
+std::optional<std::string> missing_in_own(Firewalls& node, const Attachment& attachment) {
   const auto found = addresses_of_reference(node, attachment);
   if (!found.empty()) return cat("firewall: rules of ", found[0].str(), " to be taken over");
   if (has_elements(node, attachment) || has_claims(attachment)) return std::nullopt;
   return cat("firewall: ", attachment.addresses[0].str(), " to be accepted");
 }
 
-void put_own(Node& node, const Conf& conf, const Attachment& attachment) {
+void put_own(Firewalls& node, const Conf& conf, const Attachment& attachment) {
   const Backend backend =
       has_elements(node, attachment) ? Backend::kNftables : choose_backend(node, conf);
   {
@@ -53,7 +53,7 @@ void put_own(Node& node, const Conf& conf, const Attachment& attachment) {
   set_up(node, conf, attachment, backend);  // removes what is claimed of another backend
 }
 
-Backend backend_of_reference(Node& node, Conf conf) {
+Backend backend_of_reference(Firewalls& node, Conf conf) {
   if (conf.backend == Backend::kNftables) conf.backend.reset();
   const Backend backend = choose_backend(node, conf);
   if (backend != Backend::kNftables) return backend;
@@ -62,7 +62,7 @@ Backend backend_of_reference(Node& node, Conf conf) {
                    "the rules stay as they are");
 }
 
-std::optional<std::string> missing_in_reference(Node& node, const Attachment& attachment,
+std::optional<std::string> missing_in_reference(Firewalls& node, const Attachment& attachment,
                                                 Backend backend) {
   const bool is_own = has_elements(node, attachment) || has_claims(attachment);
   for (const Ip& ip : attachment.addresses) {
@@ -89,7 +89,7 @@ void require_policy_of_reference(const Conf& conf, const Attachment& attachment)
 }
 
 // Iptables has the policy by then.
-void remove_own(Node& node, const Conf& conf, const Attachment& attachment) {
+void remove_own(Firewalls& node, const Conf& conf, const Attachment& attachment) {
   if (node.nf() != nullptr) {
     Conf open = conf;
     open.policy = Policy::kOpen;
@@ -107,7 +107,7 @@ void remove_own(Node& node, const Conf& conf, const Attachment& attachment) {
 
 }  // namespace
 
-void migrate(Node& node, const Conf& conf, const Attachment& attachment, cni::Repair& repair) {
+void migrate(Firewalls& node, const Conf& conf, const Attachment& attachment, cni::Repair& repair) {
   if (attachment.addresses.empty()) return;
   if (!repair.to_reference()) {
     repair.change(missing_in_own(node, attachment), [&] { put_own(node, conf, attachment); });

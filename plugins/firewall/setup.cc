@@ -48,7 +48,7 @@ void require_bridge_netfilter(const Conf& conf, const Attachment& attachment) {
   }
 }
 
-void set_up_policies(Node& node, const Conf& conf, const Attachment& attachment) {
+void set_up_policies(Firewalls& node, const Conf& conf, const Attachment& attachment) {
   if (node.nf() == nullptr) return require_bridge_netfilter(conf, attachment);
   nft::set_policies(*node.nf(), conf.admin_chain, nft::policies_of(conf, attachment));
 }
@@ -79,7 +79,7 @@ void remove_source(netlink::dbus::SystemBus& bus, const ClaimedAddress& own,
 }
 
 // Rules first: while there are some, the claims say whose they are.
-void remove_claimed(Node& node, const Claims& claims, const std::vector<ClaimedAddress>& all) {
+void remove_claimed(Firewalls& node, const Claims& claims, const std::vector<ClaimedAddress>& all) {
   std::vector<Ip> of_iptables;
   for (const ClaimedAddress& one : all) {
     const auto others = other_claims(claims, one, all);
@@ -95,7 +95,7 @@ void remove_claimed(Node& node, const Claims& claims, const std::vector<ClaimedA
 }
 
 // Removes claims of earlier ADDs of the attachment, in another backend or with other addresses.
-void remove_others(Node& node, const Claims& claims, const Attachment& attachment,
+void remove_others(Firewalls& node, const Claims& claims, const Attachment& attachment,
                    const std::optional<AddressClaim>& kept) {
   std::vector<ClaimedAddress> gone;
   for (ClaimedAddress& one : claims.of(attachment)) {
@@ -105,7 +105,8 @@ void remove_others(Node& node, const Claims& claims, const Attachment& attachmen
 }
 
 // A read-only /run/cni cannot keep claims: goes without them, as the reference plugin.
-void set_up_unclaimed(Node& node, const Conf& conf, const Attachment& attachment, Backend backend) {
+void set_up_unclaimed(Firewalls& node, const Conf& conf, const Attachment& attachment,
+                      Backend backend) {
   const bool is_firewalld = backend == Backend::kFirewalld;
   for (const Ip& ip : attachment.addresses) {
     if (is_firewalld) firewalld::add(*node.firewalld(), conf.zone, ip, false);
@@ -135,14 +136,15 @@ std::optional<Locked> lock_claims() {
 
 // Claims of iptables whose rules are gone are of pods that the reference plugin detached, as it
 // knows no claims, or of rules that were flushed, which REPAIR claims anew.
-void drop_stale(Node& node, const Claims& claims, const Ip& ip) {
+void drop_stale(Firewalls& node, const Claims& claims, const Ip& ip) {
   auto stale = claims.find(ip);
   std::erase_if(stale, [](const AddressClaim& one) { return one.backend != Backend::kIptables; });
   if (stale.empty() || iptables::has(node.nf(), {ip})) return;
   for (const AddressClaim& one : stale) claims.remove(ip, one.owner);
 }
 
-void set_up_claimed(Node& node, const Conf& conf, const Attachment& attachment, Backend backend) {
+void set_up_claimed(Firewalls& node, const Conf& conf, const Attachment& attachment,
+                    Backend backend) {
   const auto locked = lock_claims();
   if (!locked) return set_up_unclaimed(node, conf, attachment, backend);
   const Claims& claims = locked->claims;
@@ -163,7 +165,7 @@ void set_up_claimed(Node& node, const Conf& conf, const Attachment& attachment, 
   claims.add_handles(claim.owner, iptables::add(node.nf(), rules));
 }
 
-void set_up_nftables(Node& node, const Conf& conf, const Attachment& attachment) {
+void set_up_nftables(Firewalls& node, const Conf& conf, const Attachment& attachment) {
   nft::add(*node.nf(), attachment, conf.admin_chain, nft::policies_of(conf, attachment));
   const auto claims = Claims::find();
   if (!claims || !claims->may_have(attachment)) return;
@@ -180,7 +182,7 @@ std::vector<Ip> unclaimed(const std::optional<Claims>& claims, const Attachment&
   return out;
 }
 
-void remove_of_reference(Node& node, const Conf& conf, const std::vector<Ip>& addresses) {
+void remove_of_reference(Firewalls& node, const Conf& conf, const std::vector<Ip>& addresses) {
   if (addresses.empty()) return;
   plugins::require_readable_legacy("remove the rules of the firewall", "filter");
   if (iptables::remove(node.nf(), addresses)) return;
@@ -204,7 +206,7 @@ std::string no_backend(const Conf& conf) {
   return out;
 }
 
-bool usable(Node& node, Backend backend) {
+bool usable(Firewalls& node, Backend backend) {
   switch (backend) {
     case Backend::kFirewalld:
       return node.firewalld() != nullptr;
@@ -217,7 +219,7 @@ bool usable(Node& node, Backend backend) {
 }
 
 // A firewalld that cannot be asked shows by its table, which other tables' rules cannot open.
-void refuse_unseen_firewalld(Node& node) {
+void refuse_unseen_firewalld(Firewalls& node) {
   if (netlink::dbus::is_built_in() || node.nf() == nullptr) return;
   if (!node.nf()->has_table(nf::TableFamily::kInet, "firewalld")) return;
   throw cni::Error(
@@ -226,7 +228,7 @@ void refuse_unseen_firewalld(Node& node) {
       "set \"backend\": \"nftables\" and accept the pods in firewalld");
 }
 
-std::optional<std::string> missing_in_firewalld(Node& node, const Conf& conf,
+std::optional<std::string> missing_in_firewalld(Firewalls& node, const Conf& conf,
                                                 const Attachment& attachment) {
   if (node.firewalld() == nullptr) return firewalld::unusable();
   for (const Ip& ip : attachment.addresses) {
@@ -241,7 +243,7 @@ bool is_claimed(const std::optional<Claims>& claims, const Attachment& attachmen
 }
 
 // The policy in the backends whose accepting rules are elsewhere than in our table.
-std::optional<std::string> missing_policies(Node& node, const Conf& conf,
+std::optional<std::string> missing_policies(Firewalls& node, const Conf& conf,
                                             const Attachment& attachment) {
   if (node.nf() == nullptr) return std::nullopt;
   return nft::missing_policies(*node.nf(), conf.admin_chain, nft::policies_of(conf, attachment));
@@ -249,7 +251,7 @@ std::optional<std::string> missing_policies(Node& node, const Conf& conf,
 
 }  // namespace
 
-nf::NfSocket* Node::nf() {
+nf::NfSocket* Firewalls::nf() {
   if (!std::exchange(nf_.asked, true)) {
     nf_.value = nf::NfSocket::find();
     if (nf_.value && !nf_.value->has_nf_tables()) nf_.value.reset();
@@ -257,12 +259,12 @@ nf::NfSocket* Node::nf() {
   return nf_.value ? &*nf_.value : nullptr;
 }
 
-netlink::dbus::SystemBus* Node::firewalld() {
+netlink::dbus::SystemBus* Firewalls::firewalld() {
   if (!std::exchange(bus_.asked, true)) bus_.value = firewalld::find();
   return bus_.value ? &*bus_.value : nullptr;
 }
 
-Backend choose_backend(Node& node, const Conf& conf) {
+Backend choose_backend(Firewalls& node, const Conf& conf) {
   if (!conf.backend) refuse_unseen_firewalld(node);
   for (const Backend one : {Backend::kFirewalld, Backend::kIptables, Backend::kNftables}) {
     if ((!conf.backend || conf.backend == one) && usable(node, one)) return one;
@@ -270,7 +272,7 @@ Backend choose_backend(Node& node, const Conf& conf) {
   throw cni::Error(Code::kPluginUnavailable, cat("choose a firewall backend: ", no_backend(conf)));
 }
 
-void set_up(Node& node, const Conf& conf, const Attachment& attachment, Backend backend) {
+void set_up(Firewalls& node, const Conf& conf, const Attachment& attachment, Backend backend) {
   const cni::Phase phase("firewall");
   if (backend == Backend::kNftables) return set_up_nftables(node, conf, attachment);
   set_up_policies(node, conf, attachment);  // first: nothing is accepted before
@@ -279,7 +281,7 @@ void set_up(Node& node, const Conf& conf, const Attachment& attachment, Backend 
   if (node.nf() != nullptr && nft::has(*node.nf(), attachment)) nft::remove(*node.nf(), attachment);
 }
 
-void tear_down(Node& node, const Conf& conf, const Attachment& attachment) {
+void tear_down(Firewalls& node, const Conf& conf, const Attachment& attachment) {
   const cni::Phase phase("firewall");
   cni::BestEffort each;
   bool found = false;
@@ -304,7 +306,7 @@ void tear_down(Node& node, const Conf& conf, const Attachment& attachment) {
   each.finish();
 }
 
-void remove_stale(Node& node, const std::string& network, cni::Collect& collect) {
+void remove_stale(Firewalls& node, const std::string& network, cni::Collect& collect) {
   plugins::ask_host_veths(collect);
   cni::BestEffort each;
   if (node.nf() != nullptr) {
@@ -325,7 +327,7 @@ void remove_stale(Node& node, const std::string& network, cni::Collect& collect)
   each.finish();
 }
 
-std::optional<Backend> backend_of(Node& node, const Attachment& attachment) {
+std::optional<Backend> backend_of(Firewalls& node, const Attachment& attachment) {
   if (node.nf() != nullptr && nft::has(*node.nf(), attachment)) return Backend::kNftables;
   const auto claims = Claims::find();
   const auto own = claims ? claims->of(attachment) : std::vector<ClaimedAddress>{};
@@ -334,7 +336,7 @@ std::optional<Backend> backend_of(Node& node, const Attachment& attachment) {
   return std::nullopt;
 }
 
-std::optional<std::string> missing(Node& node, const Conf& conf, const Attachment& attachment,
+std::optional<std::string> missing(Firewalls& node, const Conf& conf, const Attachment& attachment,
                                    Backend backend) {
   if (backend == Backend::kNftables) {
     if (node.nf() == nullptr) return netlink::nf::kNoNfTables;
@@ -355,7 +357,7 @@ std::optional<std::string> missing(Node& node, const Conf& conf, const Attachmen
 }
 
 void TearDown::operator()() const {
-  Node node;
+  Firewalls node;
   tear_down(node, conf, attachment);
 }
 

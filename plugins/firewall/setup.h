@@ -13,7 +13,7 @@
 namespace firewall {
 
 /// The firewalls of the node, each opened when it is asked for.
-class Node {
+class Firewalls {
  public:
   /// Null where the kernel has no nf_tables.
   netlink::nf::NfSocket* nf();
@@ -32,25 +32,25 @@ class Node {
 
 /// The configured backend, or the detected one. \throws cni::Error(kPluginUnavailable), which names
 /// what is missing.
-Backend choose_backend(Node& node, const Conf& conf);
+Backend choose_backend(Firewalls& node, const Conf& conf);
 
 /// Adds all of it and removes what the attachment has in other backends. Repeating it adds what is
 /// missing. \throws cni::Error, netlink::Error.
-void set_up(Node& node, const Conf& conf, const Attachment& attachment, Backend backend);
+void set_up(Firewalls& node, const Conf& conf, const Attachment& attachment, Backend backend);
 
 /// Removes what the attachment has, whichever backend has it, also what the reference plugin added.
 /// Addresses that another attachment has by now are left alone. Without addresses it removes all
 /// that names the attachment. \throws cni::Error, which lists what could not be removed.
-void tear_down(Node& node, const Conf& conf, const Attachment& attachment);
+void tear_down(Firewalls& node, const Conf& conf, const Attachment& attachment);
 
 /// Removes what attachments have that are not valid. \throws as tear_down().
-void remove_stale(Node& node, const std::string& network, cni::Collect& collect);
+void remove_stale(Firewalls& node, const std::string& network, cni::Collect& collect);
 
 /// The backend that has the attachment; nothing where none has.
-std::optional<Backend> backend_of(Node& node, const Attachment& attachment);
+std::optional<Backend> backend_of(Firewalls& node, const Attachment& attachment);
 
 /// The first difference from what set_up() adds; nothing without one.
-std::optional<std::string> missing(Node& node, const Conf& conf, const Attachment& attachment,
+std::optional<std::string> missing(Firewalls& node, const Conf& conf, const Attachment& attachment,
                                    Backend backend);
 
 /// Undo step of set_up().

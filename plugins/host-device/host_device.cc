@@ -183,7 +183,7 @@ void check(const cni::Request& request) {
 void restore(RouteSocket& host, const StateDir& states, const State& state) {
   const auto lock = states.lock();
   const auto now = states.read(state.owner);
-  if (!now || give_back(host, *now, now->owner.netns) == Outcome::kUnreachable) return;
+  if (!now || give_back(host, *now, now->owner.netns) == ReturnResult::kUnreachable) return;
   states.remove(state.owner);
 }
 

@@ -47,7 +47,7 @@ class PrivateNamespace {
     socket_.send(netlink::set_link({.index = kLoopback, .name = "lo"}, {.name = random_name()}));
   }
 
-  void take(Pod& pod, const Link& link, const Device& device) {
+  void take(PodNamespace& pod, const Link& link, const Device& device) {
     const std::string unknown = random_name();
     pod.socket.send(netlink::move_link(link, {.to = ns_, .name = unknown}));
     link_ = socket_.get(unknown);
@@ -62,7 +62,7 @@ class PrivateNamespace {
     socket_.send(std::move(requests));
   }
   void hand_over(const netlink::LinkMove& move) { socket_.send(netlink::move_link(link_, move)); }
-  void return_to(const Pod& pod, const Link& link) {
+  void return_to(const PodNamespace& pod, const Link& link) {
     if (!socket_.attempt(
             netlink::move_link(link_, {.to = pod.ns, .name = link.name, .index = link.index}))) {
       return;
@@ -76,7 +76,7 @@ class PrivateNamespace {
   Link link_;
 };
 
-void move_aside_first(Pod& pod, const Link& link, const Device& device,
+void move_aside_first(PodNamespace& pod, const Link& link, const Device& device,
                       const netlink::LinkMove& move) {
   PrivateNamespace aside;
   aside.take(pod, link, device);
@@ -106,7 +106,7 @@ std::optional<Link> arrived(RouteSocket& host, const Link& link, int index) {
   return is_it ? found : std::nullopt;
 }
 
-Link move(RouteSocket& host, Pod& pod, const Link& link, const Device& device) {
+Link move(RouteSocket& host, PodNamespace& pod, const Link& link, const Device& device) {
   const netlink::LinkMove home{.to = NetNs::current(),
                                .name = device.name,
                                .alias = device.alias,
@@ -132,7 +132,7 @@ void require_free_name(RouteSocket& host, const std::string& name, int device) {
                    cat("the node has another link '", name, "': rename or delete it"));
 }
 
-Link move_home(RouteSocket& host, Pod& pod, const Link& link, const Device& device) {
+Link move_home(RouteSocket& host, PodNamespace& pod, const Link& link, const Device& device) {
   require_free_name(host, device.name);
   return cni::during(cat("failed to move \"", device.name, "\" to hostNS"),
                      [&] { return move(host, pod, link, device); });

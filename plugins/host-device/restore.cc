@@ -76,7 +76,7 @@ std::optional<Link> find_at_home(RouteSocket& host, const State& state) {
 std::optional<Link> fetch(RouteSocket& host, const State& state, const std::string& path) {
   const auto ns = NetNs::find(path);
   if (!ns) return std::nullopt;
-  Pod pod(*ns);
+  PodNamespace pod(*ns);
   const bool is_same = state.owner.is_in(pod.socket.cookie());
   if (!is_same && !state.device.is_hardware()) return std::nullopt;
   const auto link = find_in_pod(pod.socket, state);
@@ -97,14 +97,14 @@ std::optional<State> read_locked(const StateDir& states, const plugins::StateOwn
 }
 
 // Gives back the device of the attachment's own state file; empty if it has none.
-std::optional<Outcome> try_give_back(const cni::Request& request, const StateDir& states) {
+std::optional<ReturnResult> try_give_back(const cni::Request& request, const StateDir& states) {
   const auto lock = states.lock();
   const auto owner = plugins::state_owner(request);
   const auto state = states.read(owner);
   if (!state) return std::nullopt;
   RouteSocket host;
-  const Outcome outcome = give_back(host, *state, request.netns);
-  if (outcome != Outcome::kUnreachable) states.remove(owner);
+  const ReturnResult outcome = give_back(host, *state, request.netns);
+  if (outcome != ReturnResult::kUnreachable) states.remove(owner);
   return outcome;
 }
 
@@ -140,14 +140,15 @@ std::optional<Link> find_in_pod(RouteSocket& pod, const State& state) {
   return find_in(pod, state, &host);
 }
 
-Outcome give_back(RouteSocket& host, const State& state, const std::string& netns) {
+ReturnResult give_back(RouteSocket& host, const State& state, const std::string& netns) {
   const cni::Phase phase("return");
   auto link = find_at_home(host, state);
   if (!link) link = fetch(host, state, netns);
   if (!link && state.owner.netns != netns) link = fetch(host, state, state.owner.netns);
-  if (!link) return state.device.is_hardware() ? Outcome::kUnreachable : Outcome::kVanished;
+  if (!link)
+    return state.device.is_hardware() ? ReturnResult::kUnreachable : ReturnResult::kVanished;
   restore(host, *std::move(link), state.device);
-  return Outcome::kRestored;
+  return ReturnResult::kRestored;
 }
 
 bool give_back(const cni::Request& request) {
@@ -157,10 +158,10 @@ bool give_back(const cni::Request& request) {
   if (!state) return false;
   cni::require_capabilities(request, {Capability::kNetAdmin, Capability::kSysAdmin});
   auto outcome = try_give_back(request, *states);
-  if (outcome != Outcome::kUnreachable) return outcome.has_value();
+  if (outcome != ReturnResult::kUnreachable) return outcome.has_value();
   wait_for_return(*state);
   outcome = try_give_back(request, *states);
-  if (outcome == Outcome::kUnreachable) {
+  if (outcome == ReturnResult::kUnreachable) {
     cni::note(cat("device '", state->device.name,
                   "' is in a network namespace without a path; "
                   "GC or the next ADD restores it when the kernel has returned it"));
@@ -172,7 +173,7 @@ void give_back_hardware(const cni::Request& request) {
   const auto ns = NetNs::find(request.netns);
   if (!ns) return;
   cni::require_capabilities(request, {Capability::kNetAdmin, Capability::kSysAdmin});
-  Pod pod(*ns);
+  PodNamespace pod(*ns);
   const auto link = pod.socket.find(request.ifname);
   if (!link || !plugins::is_link_name(link->alias) || !is_selected(request, pod.socket, *link)) {
     return;

@@ -17,7 +17,7 @@ std::optional<netlink::Link> recognise(const std::vector<netlink::Link>& links, 
 /// The device in the namespace of its pod. Nothing where it is not there.
 std::optional<netlink::Link> find_in_pod(netlink::RouteSocket& pod, const State& state);
 
-enum class Outcome {
+enum class ReturnResult {
   kRestored,
   kVanished,     ///< a virtual link: it went with its namespace
   kUnreachable,  ///< hardware in a namespace that has no path: the kernel returns it when that ends
@@ -25,7 +25,7 @@ enum class Outcome {
 /// Brings the device back from netns, from the path of ADD or from whatever name it has on the
 /// node, and restores it. \throws cni::Error where another link of the node has its name;
 /// netlink::Error.
-Outcome give_back(netlink::RouteSocket& host, const State& state, const std::string& netns);
+ReturnResult give_back(netlink::RouteSocket& host, const State& state, const std::string& netns);
 
 /// The same by the attachment's state file, which is removed. False where it has none.
 bool give_back(const cni::Request& request);

@@ -82,8 +82,8 @@ bool uses_loopback(const Attachment& attachment) {
 }
 
 /// The sockets of a call in the node's namespace, and what it reads there first.
-struct Node {
-  explicit Node(const Attachment& attachment) {
+struct NodeSockets {
+  explicit NodeSockets(const Attachment& attachment) {
     if (!uses_loopback(attachment)) return;
     const cni::Ip& pod = attachment.pod.v4.value().ip;
     const auto path = host.path_to(pod);
@@ -112,19 +112,19 @@ struct Node {
   std::optional<NfSocket> nf = NfSocket::find();
 };
 
-void require_route_localnet(const Node& node) {
+void require_route_localnet(const NodeSockets& node) {
   if (!node.sysctl || netlink::read_sysctl(*node.sysctl) == "1") return;
   if (node.lost) throw *node.lost;
   throw cni::Error(Code::kInternal, cat("check port mappings: sysctl '", *node.sysctl,
                                         "' is not 1, so 127.0.0.1 does not lead to the pod"));
 }
 
-void enable_route_localnet(const Node& node) {
+void enable_route_localnet(const NodeSockets& node) {
   if (node.sysctl) netlink::ensure_sysctl(*node.sysctl, "1");
 }
 
 // An uplink would accept packets of 127.0.0.0/8, and the pod would gain nothing.
-void restore_route_localnet(const Node& node) {
+void restore_route_localnet(const NodeSockets& node) {
   if (node.lost) throw *node.lost;
   enable_route_localnet(node);
 }
@@ -146,7 +146,7 @@ void refuse_conflicts(const cni::Request& request, const Input& input) {
   }
 }
 
-BackendName map_in(Node& node, const Input& input, std::optional<BackendName> backend) {
+BackendName map_in(NodeSockets& node, const Input& input, std::optional<BackendName> backend) {
   Attachment wanted = input.attachment;
   wanted.backend = choose_backend(backend, node.socket());
   map_ports(node.socket(), wanted, input.conf.on_conflict);
@@ -170,7 +170,7 @@ cni::Result add(const cni::Request& request, cni::Undo& undo) {
   }
   refuse_conflicts(request, input);
   require_prerequisites(request, conf);
-  Node node(attachment);
+  NodeSockets node(attachment);
   undo.add(UnmapPorts{attachment.owner, conf.mappings});  // map_ports() can fail half-way
   const BackendName backend = map_in(node, input, conf.backend);
   enable_route_localnet(node);
@@ -187,7 +187,7 @@ void check(const cni::Request& request) {
   const Input input = read_input(request, kNoResult);
   if (input.attachment.claims.empty()) return;
   cni::require_capabilities(request, {Capability::kNetAdmin});
-  Node node(input.attachment);
+  NodeSockets node(input.attachment);
   check_ports(node.socket(), input.conf, input.attachment);
   require_route_localnet(node);
 }
@@ -225,7 +225,7 @@ cni::Result repair(const cni::Request& request, cni::Repair& repair) {
   const Input input = read_input(request, kNoResult);
   if (input.attachment.claims.empty()) return input.result;
   require_prerequisites(request, input.conf);
-  Node node(input.attachment);
+  NodeSockets node(input.attachment);
   repair.part(
       [&] {
         check_ports(node.socket(), input.conf, input.attachment);
@@ -243,7 +243,7 @@ void migrate(const cni::Request& request, cni::Repair& repair) {
   const Input input = read_input(request, kNoResult);
   if (input.attachment.claims.empty()) return;
   require_prerequisites(request, input.conf);
-  Node node(input.attachment);
+  NodeSockets node(input.attachment);
   const bool back = repair.to_reference();
   repair.change(form_difference(node.socket(), input.conf, input.attachment, back),
                 [&] { put_form(node.socket(), input.conf, input.attachment, back); });

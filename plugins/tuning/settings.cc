@@ -54,7 +54,7 @@ void each_setting(LinkSettings& one, const LinkSettings& other, Fn&& fn) {
 
 // Values that an earlier ADD of the attachment kept in the same namespace stay: they are from
 // before any change.
-void put_kept(Pod& pod, const std::string& data_dir, State now, cni::Undo& undo) {
+void put_kept(TunedPod& pod, const std::string& data_dir, State now, cni::Undo& undo) {
   const auto states = StateDir::create(data_dir);
   const auto earlier = read_state(states, plugins::state_owner(pod.request));
   if (earlier && earlier->owner.is_in(pod.socket.cookie())) {
@@ -75,7 +75,7 @@ void put_kept(Pod& pod, const std::string& data_dir, State now, cni::Undo& undo)
 
 // A read-only directory is no reason to have no settings: DEL leaves them then, as the namespace
 // goes.
-void keep(Pod& pod, const std::string& data_dir, State now, cni::Undo& undo) {
+void keep(TunedPod& pod, const std::string& data_dir, State now, cni::Undo& undo) {
   now.owner = plugins::state_owner(pod.request, pod.socket);
   cni::noting_failure(
       "tuning: DEL will not restore the earlier settings",
@@ -224,7 +224,7 @@ NetNs open_with_rights(const cni::Request& request) {
 
 // The node learns the new MAC address by this, the others of the segment from the kernel, which
 // announces it where arp_notify is set, as interface plugins do (NETDEV_CHANGEADDR in devinet.c).
-void correct_neighbours(Pod& pod, const Link& veth, const LinkSettings& wanted,
+void correct_neighbours(TunedPod& pod, const Link& veth, const LinkSettings& wanted,
                         const cni::Result& result) {
   if (!wanted.mac) return;
   const auto master = veth.master == 0 ? std::nullopt : pod.host->find(veth.master);
@@ -252,7 +252,7 @@ bool has_set_host_mtu(const cni::Request& request, const Conf& conf) {
   return state && state->host_mtu;
 }
 
-void check_host_mtu(Pod& pod, const Conf& conf, const Link& link) {
+void check_host_mtu(TunedPod& pod, const Conf& conf, const Link& link) {
   if (conf.mtu == 0 || !conf.mtu_both_ends || !has_set_host_mtu(pod.request, conf)) return;
   const auto veth = pod.host_veth(link);
   if (!veth || !has_own_mtu(*pod.host, *veth)) return;
@@ -261,9 +261,9 @@ void check_host_mtu(Pod& pod, const Conf& conf, const Link& link) {
 
 }  // namespace
 
-Pod::Pod(const cni::Request& of) : request(of), ns(open_with_rights(of)), socket(ns) {}
+TunedPod::TunedPod(const cni::Request& of) : request(of), ns(open_with_rights(of)), socket(ns) {}
 
-Link Pod::interface() {
+Link TunedPod::interface() {
   auto link = socket.find(request.ifname);
   if (link) return *std::move(link);
   throw cni::Error(Code::kInternal, cat("failed to get \"", request.ifname, "\": Link not found"),
@@ -271,13 +271,13 @@ Link Pod::interface() {
                    "creates it");
 }
 
-std::optional<Link> Pod::host_veth(const Link& inside) {
+std::optional<Link> TunedPod::host_veth(const Link& inside) {
   if (inside.kind != "veth") return std::nullopt;
   if (!host) host.emplace();
   return plugins::host_veth_of(*host, request, ns, inside);
 }
 
-void set_sysctls(Pod& pod, const Conf& conf, cni::Undo& undo) {
+void set_sysctls(TunedPod& pod, const Conf& conf, cni::Undo& undo) {
   if (conf.sysctls.empty()) return;
   const cni::Phase phase("sysctls");
   std::vector<std::pair<Sysctl, std::optional<std::string>>> changes;
@@ -296,7 +296,7 @@ void set_sysctls(Pod& pod, const Conf& conf, cni::Undo& undo) {
   }
 }
 
-void set_link(Pod& pod, const Conf& conf, const cni::Result& result, cni::Undo& undo) {
+void set_link(TunedPod& pod, const Conf& conf, const cni::Result& result, cni::Undo& undo) {
   if (!conf.changes_link()) return;
   const cni::Phase phase("link");
   const Link link = pod.interface();
@@ -312,7 +312,7 @@ void set_link(Pod& pod, const Conf& conf, const cni::Result& result, cni::Undo& 
   if (veth) correct_neighbours(pod, *veth, wanted, result);
 }
 
-void check_sysctls(Pod& pod, const Conf& conf) {
+void check_sysctls(TunedPod& pod, const Conf& conf) {
   if (conf.sysctls.empty()) return;
   const NetNs::Entered entered(pod.ns);
   const NetSysctls net;
@@ -324,7 +324,7 @@ void check_sysctls(Pod& pod, const Conf& conf) {
   }
 }
 
-void check_link(Pod& pod, const Conf& conf) {
+void check_link(TunedPod& pod, const Conf& conf) {
   const Link link = pod.interface();
   const LinkSettings wanted = wanted_by(conf);
   const auto of = [&](const char* what) { return cat("configured ", what, " of ", link.name); };

@@ -13,9 +13,9 @@
 namespace tuning {
 
 /// The objects of one call.
-struct Pod {
+struct TunedPod {
   /// \throws cni::Error: kInvalidNetNs; where this process lacks the rights.
-  explicit Pod(const cni::Request& of);
+  explicit TunedPod(const cni::Request& of);
 
   const cni::Request& request;
   netlink::NetNs ns;
@@ -30,14 +30,14 @@ struct Pod {
 
 /// Sets the sysctls in their order; what they were is in the attachment's file before, and each is
 /// undone. \throws cni::Error; netlink::Error.
-void set_sysctls(Pod& pod, const Conf& conf, cni::Undo& undo);
+void set_sysctls(TunedPod& pod, const Conf& conf, cni::Undo& undo);
 /// The same of the interface and its host veth, and the node learns a new MAC address. result:
 /// prevResult.
-void set_link(Pod& pod, const Conf& conf, const cni::Result& result, cni::Undo& undo);
+void set_link(TunedPod& pod, const Conf& conf, const cni::Result& result, cni::Undo& undo);
 
 /// \throws cni::Error naming the first sysctl or setting that is another one than the config's.
-void check_sysctls(Pod& pod, const Conf& conf);
-void check_link(Pod& pod, const Conf& conf);
+void check_sysctls(TunedPod& pod, const Conf& conf);
+void check_link(TunedPod& pod, const Conf& conf);
 
 /// Restores what the attachment's state file says, and removes it. What the kernel refuses is noted
 /// on stderr. \throws cni::Error for other failures; the file stays for the next DEL.

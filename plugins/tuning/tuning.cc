@@ -35,7 +35,7 @@ cni::Result add(const cni::Request& request, cni::Undo& undo) {
   const Conf conf = Conf::parse(request);
   require_allowed(conf.sysctls);
   cni::Result result = require_prev_result(request);
-  Pod pod(request);
+  TunedPod pod(request);
   set_sysctls(pod, conf, undo);
   set_link(pod, conf, result, undo);
   return changed(std::move(result), request.ifname, conf);
@@ -51,7 +51,7 @@ void check(const cni::Request& request) {
   if (const auto states = StateDir::find(conf.data_dir)) {
     read_state(*states, plugins::state_owner(request));  // or DEL fails
   }
-  Pod pod(request);
+  TunedPod pod(request);
   check_sysctls(pod, conf);
   check_link(pod, conf);
 }
@@ -91,7 +91,7 @@ cni::Result repair(const cni::Request& request, cni::Repair& repair) {
   const Conf conf = Conf::parse(request);
   require_allowed(conf.sysctls);
   cni::Result result = require_prev_result(request);
-  Pod pod(request);
+  TunedPod pod(request);
   cni::Undo undo;
   repair.part([&] { check_sysctls(pod, conf); }, [&] { set_sysctls(pod, conf, undo); });
   repair.part([&] { check_link(pod, conf); }, [&] { set_link(pod, conf, result, undo); });

@@ -23,7 +23,7 @@ PluginFacts facts_of(const cni::Plugin& plugin) {
                   .schema = nlohmann::json(cni::schema_of(type, *plugin.manual)),
                   .failure = {}};
   for (const auto version : cni::supported_versions()) out.versions.emplace_back(version);
-  out.judge = [&plugin](const nlohmann::json& conf, const Call&) -> Verdict {
+  out.judge = [&plugin](const nlohmann::json& conf, const PluginUse&) -> Verdict {
     Verdict verdict{.complaints = cni::complaints(*plugin.manual, conf), .refusal = std::nullopt};
     try {
       if (const auto request = fuzz::request_in(conf.dump())) plugin.verbs.validate(*request);

@@ -203,7 +203,7 @@ Findings check_kernel_features(const Node& node) {
   for (const std::string& kind : node.cluster->lost_kinds) {
     // STATUS of the plugins says it too, by the same kernel.
     const bool is_known =
-        std::any_of(node.complaints.begin(), node.complaints.end(), [&](const Complaint& one) {
+        std::any_of(node.complaints.begin(), node.complaints.end(), [&](const StatusError& one) {
           return cat(one.error.what(), one.error.details()).find(kind) != std::string::npos;
         });
     if (is_known) continue;

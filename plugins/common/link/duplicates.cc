@@ -11,8 +11,8 @@ namespace plugins {
 namespace {
 
 using cni::cat;
-using netlink::Claim;
 using netlink::Ip;
+using netlink::NeighbourClaim;
 using netlink::SegmentSocket;
 using Clock = SegmentSocket::Clock;
 
@@ -30,9 +30,9 @@ std::vector<Ip> v4_of(const std::vector<cni::Address>& addresses) {
   return out;
 }
 
-std::optional<Claim> probe(SegmentSocket& socket, const netlink::Mac& own,
-                           const std::vector<Ip>& addresses) {
-  const auto concerns = [&](const Claim& claim) {
+std::optional<NeighbourClaim> probe(SegmentSocket& socket, const netlink::Mac& own,
+                                    const std::vector<Ip>& addresses) {
+  const auto concerns = [&](const NeighbourClaim& claim) {
     return claim.owner != own && std::ranges::find(addresses, claim.address) != addresses.end();
   };
   for (int i = 0; i < kProbes; ++i) {
@@ -66,7 +66,7 @@ Neighbours::Neighbours(const PodInterface& interface)
       socket_(interface.sides.pod_ns, interface.link.index, SegmentSocket::Protocol::kIpv6) {}
 
 std::optional<netlink::Mac> Neighbours::owner_of(const netlink::Ip& address) {
-  const auto claim = socket_.claim_until(Clock::now() + kOrder, [&](const Claim& one) {
+  const auto claim = socket_.claim_until(Clock::now() + kOrder, [&](const NeighbourClaim& one) {
     return one.owner != own_ && one.address == address;
   });
   return claim ? std::optional(claim->owner) : std::nullopt;

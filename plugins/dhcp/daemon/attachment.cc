@@ -70,7 +70,7 @@ void Attachment::acquire(Time now, std::optional<Ip> known) {
   if (raised_) socket.send(netlink::set_link(*link, {.up = true}));
   start_by_ = now + kUpLimit;
   retry_at_ = now;
-  if (!raised_) pod_ = Pod{std::move(ns), std::move(socket), *std::move(link)};
+  if (!raised_) pod_ = OpenInterface{std::move(ns), std::move(socket), *std::move(link)};
 }
 
 bool Attachment::adopt(Time now, const cni::Result& result) {

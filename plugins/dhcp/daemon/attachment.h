@@ -91,7 +91,7 @@ class Attachment {
 
   State state_;
   Client client_;
-  std::optional<Pod> pod_;  ///< until rest()
+  std::optional<OpenInterface> pod_;  ///< until rest()
   std::optional<netlink::PacketSocket> packets_;
   std::optional<netlink::PacketSocket> master_packets_;  ///< on an ipvlan's master, to receive
   std::optional<netlink::SegmentSocket> claims_;

@@ -37,7 +37,7 @@ bool is_among(const LinkRoute& seen, const std::vector<LinkRoute>& routes) {
 
 // Routes of the interface that the kernel did not add by itself: it removes them with the last
 // address (fib_disable_ip() in net/ipv4/fib_frontend.c).
-std::vector<RouteCopy> routes_on(Pod& pod) {
+std::vector<RouteCopy> routes_on(OpenInterface& pod) {
   std::vector<RouteCopy> out;
   for (RouteCopy& copy : pod.socket.route_copies(netlink::Family::kIpv4)) {
     if (copy.route.link == pod.link.index && copy.route.protocol != kByKernel) {
@@ -47,7 +47,7 @@ std::vector<RouteCopy> routes_on(Pod& pod) {
   return out;
 }
 
-void try_send(Pod& pod, netlink::RouteRequest request) {
+void try_send(OpenInterface& pod, netlink::RouteRequest request) {
   request.tolerated.push_back(EEXIST);
   request.tolerated.push_back(ESRCH);
   if (const auto error = pod.socket.attempt(std::move(request))) {
@@ -55,12 +55,12 @@ void try_send(Pod& pod, netlink::RouteRequest request) {
   }
 }
 
-void try_remove(Pod& pod, const RouteCopy& copy) {
+void try_remove(OpenInterface& pod, const RouteCopy& copy) {
   for (netlink::RouteRequest& one : netlink::remove(copy)) try_send(pod, std::move(one));
 }
 
 // Restores routes of others: another address of the pod may need them, or a person has added them.
-void restore(Pod& pod, const RouteCopy& copy, const State& before, const State& after) {
+void restore(OpenInterface& pod, const RouteCopy& copy, const State& before, const State& after) {
   const auto& old = before.lease->gateway;
   const bool by_old = old && copy.route.gateway == old && copy.route.table == kMain;
   if (by_old && after.lease->gateway != old) {
@@ -74,7 +74,7 @@ void restore(Pod& pod, const RouteCopy& copy, const State& before, const State& 
   try_send(pod, netlink::add(copy, copy.route.table));
 }
 
-std::optional<netlink::LinkAddress> find_address(Pod& pod, const netlink::Cidr& address) {
+std::optional<netlink::LinkAddress> find_address(OpenInterface& pod, const netlink::Cidr& address) {
   auto present = pod.socket.addresses(pod.link, netlink::Family::kIpv4);
   const auto found = std::find_if(present.begin(), present.end(),
                                   [&](const auto& one) { return one.cidr == address; });
@@ -82,7 +82,7 @@ std::optional<netlink::LinkAddress> find_address(Pod& pod, const netlink::Cidr& 
   return std::move(*found);
 }
 
-bool has_address(Pod& pod, const netlink::Cidr& address) {
+bool has_address(OpenInterface& pod, const netlink::Cidr& address) {
   return find_address(pod, address).has_value();
 }
 
@@ -98,7 +98,7 @@ std::optional<netlink::Lifetime> lifetime_of(const Lease& lease, Time now) {
   return netlink::Lifetime{.preferred = length, .valid = length};
 }
 
-void change_address(Pod& pod, const State& before, const State& after) {
+void change_address(OpenInterface& pod, const State& before, const State& after) {
   if (before.lease && has_address(pod, before.lease->address)) {
     auto request = netlink::remove(pod.link, before.lease->address);
     request.tolerated.push_back(EADDRNOTAVAIL);
@@ -111,7 +111,7 @@ void change_address(Pod& pod, const State& before, const State& after) {
 
 }  // namespace
 
-std::optional<Pod> find_pod(const State& state) {
+std::optional<OpenInterface> find_pod(const State& state) {
   auto ns = netlink::NetNs::find(state.owner.netns);
   if (!ns) return std::nullopt;
   netlink::RouteSocket socket(*ns);
@@ -119,15 +119,15 @@ std::optional<Pod> find_pod(const State& state) {
   if (state.owner.cookie != 0 && cookie != state.owner.cookie) return std::nullopt;
   auto link = socket.find(state.link);
   if (!link) return std::nullopt;
-  return Pod{*std::move(ns), std::move(socket), *std::move(link)};
+  return OpenInterface{*std::move(ns), std::move(socket), *std::move(link)};
 }
 
-void set_mtu(Pod& pod, const Lease& lease) {
+void set_mtu(OpenInterface& pod, const Lease& lease) {
   if (lease.mtu == 0 || lease.mtu >= pod.link.mtu) return;
   pod.socket.send(netlink::set_link(pod.link, {.mtu = lease.mtu}));
 }
 
-bool set_lifetime(Pod& pod, const Lease& lease, Time now) {
+bool set_lifetime(OpenInterface& pod, const Lease& lease, Time now) {
   const auto address = find_address(pod, lease.address);
   if (!address) return false;
   const auto lifetime = lifetime_of(lease, now);
@@ -137,7 +137,7 @@ bool set_lifetime(Pod& pod, const Lease& lease, Time now) {
   return true;
 }
 
-void configure(Pod& pod, const State& before, const State& after) {
+void configure(OpenInterface& pod, const State& before, const State& after) {
   const auto old = routes_of(before);
   const auto wanted = routes_of(after);
   const auto present = routes_on(pod);
@@ -158,7 +158,7 @@ void configure(Pod& pod, const State& before, const State& after) {
   }
 }
 
-static void try_send_over(Pod& pod, const Outgoing& outgoing) {
+static void try_send_over(OpenInterface& pod, const Outgoing& outgoing) {
   netlink::PacketSocket socket(pod.ns, pod.link.index, kClientPort);
   if (!pod.link.up) pod.socket.send(netlink::set_link(pod.link, {.up = true}));
   socket.send(datagram_of(encode(outgoing.message), outgoing.ends), outgoing.to);
@@ -166,7 +166,7 @@ static void try_send_over(Pod& pod, const Outgoing& outgoing) {
   if (!pod.link.up) pod.socket.send(netlink::set_link(pod.link, {.up = false}));
 }
 
-void send_over(Pod& pod, const Outgoing& outgoing) try {
+void send_over(OpenInterface& pod, const Outgoing& outgoing) try {
   try_send_over(pod, outgoing);
 } catch (const netlink::Error&) {
   try_send_over(pod, outgoing);

@@ -6,10 +6,10 @@
 
 using netlink::arp_probe;
 using netlink::Bytes;
-using netlink::Claim;
 using netlink::claim_in;
 using netlink::Ip;
 using netlink::Mac;
+using netlink::NeighbourClaim;
 
 namespace {
 
@@ -78,24 +78,26 @@ TEST_CASE("an ARP probe is a broadcast request that names no sender") {
 TEST_CASE("whoever sends ARP from an address has it, whether it asks or answers") {
   for (const unsigned operation : {1U, 2U}) {
     CHECK(claim_in(frame_of(Arp{operation, kOther, kV4, *Ip::parse("10.1.2.1")})) ==
-          Claim{kV4, kOther});
+          NeighbourClaim{kV4, kOther});
   }
 }
 
 TEST_CASE("a probe claims the address that it asks for") {
-  CHECK(claim_in(arp_probe(kOther, kV4)) == Claim{kV4, kOther});
+  CHECK(claim_in(arp_probe(kOther, kV4)) == NeighbourClaim{kV4, kOther});
 }
 
 TEST_CASE("an advertisement claims its target, for the MAC address that it names") {
-  CHECK(claim_in(frame_of(Discovery{136, kV6})) == Claim{kV6, kOther});
+  CHECK(claim_in(frame_of(Discovery{136, kV6})) == NeighbourClaim{kV6, kOther});
   Bytes options{14, 1, 1, 2, 3, 4, 5, 6, 2, 1};  // a nonce, then the target link-layer address
   append(options, kProxy);
-  CHECK(claim_in(frame_of(Discovery{136, kV6, options})) == Claim{kV6, kProxy});
-  CHECK(claim_in(frame_of(Discovery{136, kV6, {2, 0, 1, 2, 3, 4, 5, 6}})) == Claim{kV6, kOther});
+  CHECK(claim_in(frame_of(Discovery{136, kV6, options})) == NeighbourClaim{kV6, kProxy});
+  CHECK(claim_in(frame_of(Discovery{136, kV6, {2, 0, 1, 2, 3, 4, 5, 6}})) ==
+        NeighbourClaim{kV6, kOther});
 }
 
 TEST_CASE("a solicitation claims its target only in duplicate address detection") {
-  CHECK(claim_in(frame_of(Discovery{135, Ip::any(netlink::Family::kIpv6)})) == Claim{kV6, kOther});
+  CHECK(claim_in(frame_of(Discovery{135, Ip::any(netlink::Family::kIpv6)})) ==
+        NeighbourClaim{kV6, kOther});
   CHECK_FALSE(claim_in(frame_of(Discovery{135, *Ip::parse("fe80::1")})));
 }
 
