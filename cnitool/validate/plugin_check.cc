@@ -142,7 +142,7 @@ bool respell_all(const Checked& in, const std::vector<cni::Complaint>& complaint
 }
 
 void check_common(const Checked& in) {
-  const cni::Manual any{.purpose = "", .ipam = true};
+  const cni::Manual any{.purpose = "", .facts = {cni::Fact::kIpam}};
   for (const cni::Complaint& one : cni::complaints(any, in.plugin().conf())) {
     const bool unknown = one.what == cni::kUnknownKey;  // a plugin may have its own idea of "dns"
     in.diagnostics.add(in.document(), in.at(one.path),

@@ -103,8 +103,8 @@ void require_version_of(Version version, std::ptrdiff_t v4_count, std::ptrdiff_t
 KeyList common_keys() { return kCommon; }
 
 ConfigKeys::ConfigKeys(const Manual& manual)
-    : keys_(manual.keys.begin(), manual.keys.end()), open_(manual.ipam) {
-  const bool delegates = manual.ipam || find(keys_, "ipam") != nullptr;
+    : keys_(manual.keys.begin(), manual.keys.end()), open_(manual.facts.has(Fact::kIpam)) {
+  const bool delegates = open_ || find(keys_, "ipam") != nullptr;
   if (const Key* const runtime = find(keys_, "runtimeConfig")) {
     for (const Key& key : runtime->keys) {
       capabilities_.push_back(

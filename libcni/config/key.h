@@ -8,6 +8,7 @@
 #include <string_view>
 
 #include "libcni/config/conf.h"
+#include "libcni/config/facts.h"
 
 namespace cni {
 
@@ -76,7 +77,7 @@ struct Manual {
   const char* purpose;  ///< "connects pods to a bridge of the node", without full stop
   KeyList keys = {};  ///< its own; what every config has is known. runtimeConfig's are capabilities
   KeyList args = {};  ///< of CNI_ARGS
-  bool ipam = false;  ///< an IPAM plugin: "ipam" is its own and the rest of the config another's
+  Facts facts = {};
 };
 
 }  // namespace cni

@@ -190,10 +190,12 @@ Json schema_of_object(const Heading& heading, const Key& object) {
 
 Json schema_of(const std::string& plugin, const Manual& manual, const std::string& release) {
   const ConfigKeys keys(manual);
-  return schema_of_object(
+  Json out = schema_of_object(
       {plugin, cat("Config of the CNI plugin ", plugin, release.empty() ? "" : ", ", release, ": ",
                    plain(manual.purpose))},
       keys.root());
+  add_facts(manual.facts, out);
+  return out;
 }
 
 }  // namespace cni

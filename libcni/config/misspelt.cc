@@ -68,7 +68,7 @@ bool knows_all(const Manual& manual, const json& config) {
     }
     const Key* key = find_exact(manual.keys, name);
     if (key == nullptr) key = find_exact(common_keys(), name);
-    return key == nullptr ? manual.ipam : knows_all_in(*key, value);
+    return key == nullptr ? manual.facts.has(Fact::kIpam) : knows_all_in(*key, value);
   });
 }
 

@@ -176,7 +176,7 @@ netlink::Fd private_stdout() {
 std::string_view build_version() { return PATCHBAY_VERSION; }
 
 bool is_ipam(const Plugin& plugin) noexcept {
-  return plugin.manual != nullptr && plugin.manual->ipam;
+  return plugin.manual != nullptr && plugin.manual->facts.has(Fact::kIpam);
 }
 
 void require_ipam(const Plugin& plugin) {

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "libcni/config/keys.h"
+#include "plugins/bandwidth/facts.h"
 
 namespace bandwidth {
 
@@ -171,7 +172,8 @@ Subnets read_subnets(const Reader& place) {
 constinit const cni::Manual kManual{.purpose =
                                         "limits ingress and egress traffic of a pod, chained after "
                                         "the plugin that created its interface",
-                                    .keys = kKeys};
+                                    .keys = kKeys,
+                                    .facts = kFacts};
 
 Conf Conf::parse(const cni::Request& request) {
   const Reader root = request.reader();

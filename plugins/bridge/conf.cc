@@ -3,6 +3,7 @@
 #include <bitset>
 #include <nlohmann/json.hpp>
 
+#include "plugins/bridge/facts.h"
 #include "plugins/common/firewall/ip_masq.h"
 #include "plugins/common/link/ipam_keys.h"
 #include "plugins/common/link/link_keys.h"
@@ -204,7 +205,8 @@ std::string Conf::vlan_gateway() const { return cat(bridge, ".", vlan); }
 constinit const cni::Manual kManual{
     .purpose = "connects pods to a Linux bridge on the node with one veth pair per pod",
     .keys = kKeys,
-    .args = plugins::kMacArgs};
+    .args = plugins::kMacArgs,
+    .facts = kFacts};
 
 Conf Conf::parse(const cni::Request& request) {
   const Reader root = request.reader();

@@ -4,6 +4,7 @@
 #include "libcni/config/keys.h"
 #include "libcni/config/names.h"
 #include "libcni/daemon/unix_socket.h"
+#include "plugins/devices/facts.h"
 
 namespace devices {
 
@@ -65,7 +66,8 @@ constinit const cni::Manual kManual{
     .purpose =
         "attaches the devices that a pod asks for, chained after the plugin that creates "
         "its interface",
-    .keys = kKeys};
+    .keys = kKeys,
+    .facts = kFacts};
 
 Conf Conf::parse(const cni::Request& request) {
   Conf conf;

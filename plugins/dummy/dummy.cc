@@ -3,6 +3,7 @@
 #include "plugins/common/link/ipam_keys.h"
 #include "plugins/common/link/link_keys.h"
 #include "plugins/common/link/pod_link.h"
+#include "plugins/dummy/facts.h"
 
 namespace dummy {
 
@@ -28,7 +29,8 @@ constexpr auto kKeys =
 
 constinit const cni::Manual kManual{
     .purpose = "creates a dummy interface in the pod, which drops what is sent to it",
-    .keys = kKeys};
+    .keys = kKeys,
+    .facts = kFacts};
 
 Conf Conf::parse(const cni::Request& request) {
   Conf conf;

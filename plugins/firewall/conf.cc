@@ -5,6 +5,7 @@
 
 #include "libcni/common/error.h"
 #include "libcni/common/hash.h"
+#include "plugins/firewall/facts.h"
 #include "plugins/names/chains.h"
 
 namespace firewall {
@@ -125,7 +126,8 @@ cni::Error no_link(Policy policy) {
 
 constinit const cni::Manual kManual{
     .purpose = "accepts the traffic of a pod in the node's firewall, and keeps networks apart",
-    .keys = kKeys};
+    .keys = kKeys,
+    .facts = kFacts};
 
 std::string_view name_of(Backend backend) { return kBackends[static_cast<std::size_t>(backend)]; }
 std::string_view name_of(Policy policy) { return kPolicies[static_cast<std::size_t>(policy)]; }

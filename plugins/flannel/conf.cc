@@ -4,6 +4,7 @@
 
 #include "libcni/common/undo.h"
 #include "libcni/config/keys.h"
+#include "plugins/flannel/facts.h"
 
 namespace flannel {
 
@@ -78,7 +79,8 @@ std::optional<cni::SubnetEnv> read_subnet_env(const std::string& file) try {
 
 constinit const cni::Manual kManual{
     .purpose = "gives pods addresses of the node's flannel subnet, by another plugin",
-    .keys = kKeys};
+    .keys = kKeys,
+    .facts = kFacts};
 
 Conf Conf::parse(const cni::Request& request) {
   Conf conf;

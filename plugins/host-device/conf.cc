@@ -5,6 +5,7 @@
 
 #include "plugins/common/link/ipam_keys.h"
 #include "plugins/common/link/link_keys.h"
+#include "plugins/host-device/facts.h"
 
 namespace host_device {
 
@@ -129,7 +130,9 @@ constexpr auto kKeys = cni::keys(
 }  // namespace
 
 constinit const cni::Manual kManual{
-    .purpose = "moves a network device of the node into the pod, and back", .keys = kKeys};
+    .purpose = "moves a network device of the node into the pod, and back",
+    .keys = kKeys,
+    .facts = kFacts};
 
 Conf Conf::parse(const cni::Request& request) {
   Conf conf;

@@ -6,6 +6,7 @@
 #include "libcni/config/args.h"
 #include "libcni/config/common_keys.h"
 #include "libcni/config/pod_cidr.h"
+#include "plugins/host-local/facts.h"
 #include "plugins/names/state.h"
 
 namespace host_local {
@@ -261,7 +262,7 @@ constinit const cni::Manual kManual{
         "node",
     .keys = kKeys,
     .args = kArgs,
-    .ipam = true};
+    .facts = kFacts};
 
 std::string data_dir_from(const cni::Request& request) {
   std::string dir;

@@ -6,6 +6,7 @@
 #include "plugins/common/link/ipam_keys.h"
 #include "plugins/common/link/link_keys.h"
 #include "plugins/common/link/master.h"
+#include "plugins/ipvlan/facts.h"
 
 namespace ipvlan {
 
@@ -61,7 +62,8 @@ constexpr auto kKeys = cni::keys(
 
 constinit const cni::Manual kManual{
     .purpose = "connects pods to the network of a link of the node, all with its MAC address",
-    .keys = kKeys};
+    .keys = kKeys,
+    .facts = kFacts};
 
 std::string_view name_of(Ipvlan::Mode mode) {
   const auto number = static_cast<std::size_t>(mode);

@@ -6,6 +6,7 @@
 #include "netlink/netns.h"
 #include "netlink/route/socket.h"
 #include "plugins/common/link/owned_links.h"
+#include "plugins/loopback/facts.h"
 
 namespace loopback {
 
@@ -54,8 +55,8 @@ constexpr cni::Key kKeys[] = {
      .type = cni::Type::kObject,
      .open = true}};
 
-constinit const cni::Manual kManual{.purpose = "sets `lo` up in the pod's network namespace",
-                                    .keys = kKeys};
+constinit const cni::Manual kManual{
+    .purpose = "sets `lo` up in the pod's network namespace", .keys = kKeys, .facts = kFacts};
 
 // Sets "lo" up in the pod; the alias says for which attachment. CNI_IFNAME is ignored.
 cni::Result add(const cni::Request& request, cni::Undo& undo) {

@@ -6,6 +6,7 @@
 #include "plugins/common/link/ipam_keys.h"
 #include "plugins/common/link/link_keys.h"
 #include "plugins/common/link/master.h"
+#include "plugins/macvlan/facts.h"
 
 namespace macvlan {
 
@@ -106,7 +107,8 @@ void refuse_contradictions(const Reader& root, const Conf& conf) {
 constinit const cni::Manual kManual{
     .purpose = "connects pods to the network of a link of the node, each with a MAC address",
     .keys = kKeys,
-    .args = kArgs};
+    .args = kArgs,
+    .facts = kFacts};
 
 std::string_view name_of(Macvlan::Mode mode) {
   const auto* const found = std::ranges::find(kModeOf, mode);

@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "libcni/config/keys.h"
+#include "plugins/portmap/facts.h"
 
 namespace portmap {
 
@@ -309,7 +310,8 @@ constexpr auto kKeys = cni::keys(
 
 constinit const cni::Manual kManual{
     .purpose = "makes ports of a pod reachable at the node's addresses (`hostPort`)",
-    .keys = kKeys};
+    .keys = kKeys,
+    .facts = kFacts};
 
 std::string text_of(const std::vector<std::string>& conditions) {
   std::string out;

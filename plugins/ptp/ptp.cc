@@ -14,6 +14,7 @@
 #include "plugins/common/link/owned_links.h"
 #include "plugins/common/link/pod_link.h"
 #include "plugins/common/link/veth_pair.h"
+#include "plugins/ptp/facts.h"
 #include "plugins/ptp/host_side.h"
 #include "plugins/ptp/routing.h"
 
@@ -51,7 +52,8 @@ constexpr auto kKeys = cni::keys(
 
 constinit const cni::Manual kManual{
     .purpose = "connects each pod to the node with a veth pair of its own, without a bridge",
-    .keys = kKeys};
+    .keys = kKeys,
+    .facts = kFacts};
 
 Conf Conf::parse(const cni::Request& request) {
   const cni::Reader root = request.reader();

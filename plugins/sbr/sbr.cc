@@ -6,6 +6,7 @@
 #include "libcni/plugin/privileges.h"
 #include "libcni/plugin/repair.h"
 #include "plugins/common/link/pod_states.h"
+#include "plugins/sbr/facts.h"
 #include "plugins/sbr/routing.h"
 
 namespace sbr {
@@ -37,7 +38,8 @@ constinit const cni::Manual kManual{
     .purpose =
         "routes what a pod sends by its source address, chained after the plugin that created "
         "the interface",
-    .keys = kKeys};
+    .keys = kKeys,
+    .facts = kFacts};
 
 constexpr const char* kNotWithTable = "has no effect with table, whose routes are others'";
 

@@ -6,6 +6,7 @@
 
 #include "libcni/config/args.h"
 #include "libcni/config/common_keys.h"
+#include "plugins/static/facts.h"
 
 namespace static_ipam {
 
@@ -164,7 +165,7 @@ constinit const cni::Manual kManual{
     .purpose = "is an IPAM plugin: returns the addresses, routes and DNS of the config",
     .keys = kKeys,
     .args = kArgs,
-    .ipam = true};
+    .facts = kFacts};
 
 Conf Conf::parse(const cni::Request& request) {
   const Reader root = request.reader();

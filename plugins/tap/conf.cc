@@ -4,6 +4,7 @@
 
 #include "plugins/common/link/ipam_keys.h"
 #include "plugins/common/link/link_keys.h"
+#include "plugins/tap/facts.h"
 
 namespace tap {
 
@@ -88,7 +89,8 @@ constexpr auto kKeys = cni::keys(
 constinit const cni::Manual kManual{
     .purpose = "creates a tap device in the pod, to which a virtual machine attaches",
     .keys = kKeys,
-    .args = plugins::kMacArgs};
+    .args = plugins::kMacArgs,
+    .facts = kFacts};
 
 Conf Conf::parse(const cni::Request& request) {
   const Reader root = request.reader();

@@ -8,6 +8,7 @@
 
 #include "libcni/config/names.h"
 #include "plugins/common/link/link_keys.h"
+#include "plugins/tuning/facts.h"
 #include "plugins/tuning/sysctls.h"
 
 namespace tuning {
@@ -186,7 +187,8 @@ constinit const cni::Manual kManual{
         "changes sysctls and settings of a pod's interface, chained after the plugin that "
         "created it",
     .keys = kKeys,
-    .args = plugins::kMacArgs};
+    .args = plugins::kMacArgs,
+    .facts = kFacts};
 
 bool Conf::changes_link() const {
   return mac || promiscuous || mtu != 0 || all_multicast || tx_queue_length;

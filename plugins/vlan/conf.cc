@@ -6,6 +6,7 @@
 #include "plugins/common/link/ipam_keys.h"
 #include "plugins/common/link/link_keys.h"
 #include "plugins/common/link/master.h"
+#include "plugins/vlan/facts.h"
 
 namespace vlan {
 
@@ -130,7 +131,9 @@ netlink::Vlan Conf::data() const {
 }
 
 constinit const cni::Manual kManual{
-    .purpose = "makes the pod's interface from a VLAN of a link of the node", .keys = kKeys};
+    .purpose = "makes the pod's interface from a VLAN of a link of the node",
+    .keys = kKeys,
+    .facts = kFacts};
 
 Conf Conf::parse(const cni::Request& request) {
   Conf conf;

@@ -11,6 +11,7 @@
 #include "plugins/common/link/link_keys.h"
 #include "plugins/common/link/pod_link.h"
 #include "plugins/common/link/pod_states.h"
+#include "plugins/vrf/facts.h"
 #include "plugins/vrf/membership.h"
 
 namespace vrf {
@@ -60,7 +61,8 @@ constinit const cni::Manual kManual{
     .purpose =
         "puts a pod's interface into a VRF of the pod, chained after the plugin that created the "
         "interface",
-    .keys = kKeys};
+    .keys = kKeys,
+    .facts = kFacts};
 
 Conf parse(const cni::Request& request) {
   Conf conf;

@@ -6,7 +6,7 @@ include(CMakePackageConfigHelpers)
 
 set(public_headers
   libcni/config/args.h libcni/runtime/cache.h libcni/config/conf.h libcni/runtime/conflist.h libcni/common/attachment.h libcni/common/error.h libcni/plugin/invoke.h
-  libcni/plugin/collect.h libcni/plugin/life.h libcni/common/hash.h libcni/plugin/ipam.h libcni/config/json_value.h libcni/config/key.h libcni/config/key_values.h libcni/config/keys.h libcni/runtime/liveness.h libcni/common/phase.h
+  libcni/plugin/collect.h libcni/plugin/life.h libcni/config/facts.h libcni/common/hash.h libcni/plugin/ipam.h libcni/config/json_value.h libcni/config/key.h libcni/config/key_values.h libcni/config/keys.h libcni/runtime/liveness.h libcni/common/phase.h
   libcni/plugin/plugin.h libcni/plugin/repair.h libcni/plugin/request.h libcni/config/result.h libcni/runtime/options.h libcni/runtime/runtime.h libcni/common/undo.h
   libcni/common/version.h netlink/netns.h netlink/sysctl.h netlink/types/error.h netlink/types/fd.h netlink/types/hints.h netlink/types/ip.h
   netlink/types/mac.h netlink/attributes.h netlink/channel.h netlink/message.h)

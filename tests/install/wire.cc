@@ -13,7 +13,8 @@ constexpr auto kKeys =
                   {.name = "hostLink", .description = "name of the host veth", .required = true}),
               cni::key<&Conf::address>(
                   {.name = "address", .description = "address of the pod", .required = true}));
-constexpr cni::Manual kManual{.purpose = "creates a veth pair", .keys = kKeys};
+constexpr cni::Manual kManual{
+    .purpose = "creates a veth pair", .keys = kKeys, .facts = {cni::Fact::kInterface}};
 
 static Conf conf_of(const cni::Request& request) {
   Conf conf;

@@ -8,6 +8,7 @@
 #include "libcni/common/split.h"
 #include "libcni/common/undo.h"
 #include "libcni/config/keys.h"
+#include "plugins/dhcp/facts.h"
 
 namespace dhcp {
 
@@ -220,7 +221,7 @@ Bytes wanted_options(const std::vector<Wanted>& entries) {
 constinit const cni::Manual kManual{
     .purpose = "is an IPAM plugin: leases addresses from a DHCP server, by way of its daemon",
     .keys = kKeys,
-    .ipam = true};
+    .facts = kFacts};
 
 Conf Conf::parse(const cni::Request& request) {
   const Reader root = request.reader();

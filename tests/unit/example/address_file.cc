@@ -13,7 +13,9 @@ struct Conf {
 constexpr auto kKeys = cni::keys(cni::key<&Conf::dir>(
     {.name = "dir", .description = "the folder of the files", .default_text = "`/run/addresses`"}));
 
-constexpr cni::Manual kManual{.purpose = "writes the pod's addresses to a file", .keys = kKeys};
+constexpr cni::Manual kManual{.purpose = "writes the pod's addresses to a file",
+                              .keys = kKeys,
+                              .facts = {cni::Fact::kChained}};
 
 std::string file_of(const cni::Request& request) {
   Conf conf;

@@ -169,7 +169,7 @@ TEST_CASE("a plugin's table is completed by what every config has") {
 }
 
 TEST_CASE("of an unknown plugin only what every config has is checked") {
-  const cni::Manual any{.purpose = "", .ipam = true};
+  const cni::Manual any{.purpose = "", .facts = {cni::Fact::kIpam}};
   CHECK(cni::complaints(any, R"({"type": "x", "name": "n", "what": 1,
                                  "capabilities": {"any": true}})"_json)
             .empty());

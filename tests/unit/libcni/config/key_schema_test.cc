@@ -91,7 +91,8 @@ TEST_CASE("an IPAM plugin's schema is of the whole config, and strict about ipam
   };
   static constexpr auto kIpam = cni::keys(cni::key<&Conf::file>({.name = "file"}));
   static constexpr auto kWithIpam = cni::keys(cni::part<kIpam>({.name = "ipam", .required = true}));
-  const json doc(cni::schema_of("x", {.purpose = "", .keys = kWithIpam, .ipam = true}));
+  const json doc(
+      cni::schema_of("x", {.purpose = "", .keys = kWithIpam, .facts = {cni::Fact::kIpam}}));
   CHECK_FALSE(doc.contains("additionalProperties"));
   CHECK(doc["properties"]["ipam"]["additionalProperties"] == false);
   CHECK(doc["required"] == json({"ipam"}));

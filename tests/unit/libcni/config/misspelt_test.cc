@@ -49,6 +49,6 @@ TEST_CASE("keys of the runtime, of other places and of other plugins are not mis
                        {"gateway", "of an IPAM plugin"},
                        {"BRIDGE", "by case"}})
             .empty());
-  const cni::Manual ipam{.purpose = "", .keys = kSlipKeys, .ipam = true};
+  const cni::Manual ipam{.purpose = "", .keys = kSlipKeys, .facts = {cni::Fact::kIpam}};
   CHECK(misspelt_keys(ipam, {{"brigde", 1}}).empty());
 }

@@ -48,7 +48,7 @@ void del(const Request& request) {
   if (request.network == "refused") throw cni::Error(Code::kTryAgainLater, "later", "details");
 }
 
-constexpr cni::Manual kManual{.purpose = "gives addresses", .ipam = true};
+constexpr cni::Manual kManual{.purpose = "gives addresses", .facts = {cni::Fact::kIpam}};
 constexpr Plugin kFake{.name = "fake", .verbs = {.add = add, .del = del}, .manual = &kManual};
 constexpr Plugin kOther{.name = "other"};
 constexpr Plugin kMoreFake{.name = "more-fake"};
