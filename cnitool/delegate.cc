@@ -3,7 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "cnitool/json_at.h"
-#include "libcni/config/names.h"
+#include "cnitool/known_plugins.h"
 #include "libcni/config/subnet_env.h"
 
 namespace tool {
@@ -20,7 +20,8 @@ json object_at(const json& conf, const char* key) {
 }  // namespace
 
 std::optional<cni::PluginConf> delegate_of(const cni::PluginConf& plugin) {
-  if (!cni::stands_for(plugin.type, "flannel") || !plugin.conf->is_object()) return std::nullopt;
+  if (!facts_of(plugin.type).has(cni::Fact::kDelegates) || !plugin.conf->is_object())
+    return std::nullopt;
   const json delegate = object_at(*plugin.conf, "delegate");
   if (delegate.contains("type") && !delegate["type"].is_string()) return std::nullopt;
   cni::JsonValue conf;

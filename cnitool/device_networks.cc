@@ -81,7 +81,7 @@ DeviceNetworks device_networks(const std::vector<cni::NetworkList>& configs) {
   add_pools(out, names::kAgentConfig);
   std::set<std::string> ledgers{names::kDevicesLedgerDir};
   for (const cni::NetworkList& list : configs) {
-    const json* const plugin = plugin_of(list, "devices");
+    const json* const plugin = plugin_with(cni::Fact::kDevices, list);
     if (plugin != nullptr) ledgers.insert(text_at(*plugin, "ledgerDir", names::kDevicesLedgerDir));
   }
   for (const std::string& ledger : ledgers) add_ledger(out.networks, ledger);

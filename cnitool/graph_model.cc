@@ -58,7 +58,7 @@ std::string rate_text(double bits) {
 
 std::string limits_of(const CachedAttachment& one, const cni::NetworkList& list) {
   const json* limits = member(one.capabilities, "bandwidth");
-  if (limits == nullptr) limits = plugin_of(list, "bandwidth");
+  if (limits == nullptr) limits = plugin_with(cni::Fact::kRates, list);
   if (limits == nullptr) return {};
   std::string out;
   for (const auto& [key, word] : {std::pair("ingressRate", "in"), std::pair("egressRate", "out")}) {
@@ -69,7 +69,7 @@ std::string limits_of(const CachedAttachment& one, const cni::NetworkList& list)
 }
 
 std::string policy_of(const cni::NetworkList& list) {
-  const json* const firewall = plugin_of(list, "firewall");
+  const json* const firewall = plugin_with(cni::Fact::kPolicy, list);
   return firewall == nullptr ? "" : text_at(*firewall, "ingressPolicy", "open");
 }
 
@@ -111,8 +111,7 @@ GraphPod pod_of(const CachedAttachment& one, const cni::NetworkList& list,
                 const KernelState& kernel, Look look) {
   const cni::Result result = result_of(one);
   const Seen seen = look(one);
-  const json* const routed =
-      plugin_of(list, list.plugins.empty() ? "bridge" : list.plugins.front().type);
+  const json* const first = list.plugins.empty() ? nullptr : &*list.plugins.front().conf;
   GraphPod out{.network = one.key.network,
                .container_id = one.key.container_id,
                .ifname = one.key.ifname,
@@ -125,7 +124,7 @@ GraphPod pod_of(const CachedAttachment& one, const cni::NetworkList& list,
                .vrf = printable(seen.vrf),
                .host_ports = ports_of(one),
                .limits = limits_of(one, list),
-               .masqueraded = routed != nullptr && is_true(*routed, "ipMasq"),
+               .masqueraded = first != nullptr && is_true(*first, "ipMasq"),
                .policy = policy_of(list),
                .lease = seen.lease};
   set_interfaces(out, result, seen);
@@ -139,7 +138,7 @@ GraphPod pod_of(const CachedAttachment& one, const cni::NetworkList& list,
 
 // The bridge that the attachment is meant to be on; empty where it is of another kind.
 std::string wanted_bridge(const cni::NetworkList& list) {
-  const json* const conf = plugin_of(list, "bridge");
+  const json* const conf = plugin_with(cni::Fact::kBridge, list);
   return conf == nullptr ? "" : text_at(*conf, "bridge", names::kDefaultBridge);
 }
 

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
+#include "cnitool/known_plugins.h"
 #include "cnitool/output.h"
-#include "libcni/config/names.h"
 
 namespace tool {
 
@@ -43,11 +43,11 @@ Segment segment_of(const GraphPod& pod) {
   return out;
 }
 
-// The node routes for ptp; others are on their master's segment.
+// The node routes to them, or they are on their master's segment.
 void add_to(Segment& segment, const GraphPod& pod, const std::vector<Uplink>& uplinks) {
   segment.interfaces.push_back(&pod);
   segment.masquerades = segment.masquerades || pod.masqueraded;
-  if (cni::stands_for(pod.type, "ptp")) segment.uplinks = names_of(uplinks);
+  if (facts_of(pod.type).has(cni::Fact::kRouted)) segment.uplinks = names_of(uplinks);
   if (is_in_pod(pod.master)) return;
   add_new(segment.masters, pod.master);
   if (!segment.masters.empty()) {
@@ -113,7 +113,7 @@ std::vector<std::string> wrapped(const std::string& heading, const std::vector<s
 
 std::vector<std::string> lines_of(const GraphPod& pod, std::size_t width) {
   std::vector<std::string> out{pod.mac.empty() ? pod.ifname : cat(pod.ifname, " ", pod.mac)};
-  const bool is_lost = pod.bridge.empty() && cni::stands_for(pod.type, "bridge");
+  const bool is_lost = pod.bridge.empty() && facts_of(pod.type).has(cni::Fact::kBridge);
   if (!pod.host_end.empty()) {
     out.push_back(cat("at ", pod.host_end, is_lost ? ", which is no bridge's port" : ""));
   }

@@ -8,8 +8,8 @@
 #include "cnitool/delegate.h"
 #include "cnitool/find_by.h"
 #include "cnitool/json_at.h"
+#include "cnitool/known_plugins.h"
 #include "libcni/common/dir.h"
-#include "libcni/config/names.h"
 #include "libcni/config/pod_cidr.h"
 #include "plugins/names/state.h"
 #include "plugins/state/host_local.h"
@@ -71,7 +71,7 @@ std::vector<Pool> pools_of(const cni::NetworkList& list) {
   std::vector<Pool> out;
   for (const cni::PluginConf& named : list.plugins) {
     const cni::PluginConf plugin = effective(named);
-    if (!cni::stands_for(ipam_type_of(plugin), "host-local")) continue;
+    if (!facts_of(ipam_type_of(plugin)).has(cni::Fact::kRanges)) continue;
     try {
       const cni::Reader ipam = cni::Reader(plugin.conf)["ipam"];
       std::string dir;
@@ -114,9 +114,9 @@ std::vector<std::string> subnets_in(const cni::RangeSet& set) {
   return out;
 }
 
-const nlohmann::json* plugin_of(const cni::NetworkList& list, std::string_view plugin) {
+const nlohmann::json* plugin_with(cni::Fact fact, const cni::NetworkList& list) {
   for (const cni::PluginConf& one : list.plugins) {
-    if (cni::stands_for(one.type, plugin) && one.conf->is_object()) return &*one.conf;
+    if (facts_of(one.type).has(fact) && one.conf->is_object()) return &*one.conf;
   }
   return nullptr;
 }

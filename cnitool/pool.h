@@ -6,6 +6,7 @@
 
 #include "libcni/config/address_range.h"
 #include "libcni/config/conf.h"
+#include "libcni/config/facts.h"
 #include "libcni/runtime/conflist.h"
 #include "netlink/types/ip.h"
 
@@ -45,8 +46,8 @@ std::uint64_t used_of(const Pool& pool, const cni::RangeSet& set);
 /// The subnets of its ranges.
 std::vector<std::string> subnets_in(const cni::RangeSet& set);
 
-/// The config of the first plugin that stands for this one; null where there is none.
-const nlohmann::json* plugin_of(const cni::NetworkList& list, std::string_view plugin);
+/// The config of the first plugin with that fact; null where there is none.
+const nlohmann::json* plugin_with(cni::Fact fact, const cni::NetworkList& list);
 
 /// The type of the IPAM plugin; empty where there is none.
 std::string ipam_type_of(const cni::PluginConf& plugin);

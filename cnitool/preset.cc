@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <span>
 
+#include "cnitool/known_plugins.h"
 #include "cnitool/preset_input.h"
 #include "libcni/common/dir.h"
 
@@ -73,7 +74,8 @@ Json list_of(const PresetOptions& options, const PresetInput& input) {
     for (const Cidr& one : input.except) interface["ipMasqExcept"].push_back(one.str());
   }
   Json& plugins = out["plugins"];
-  if (options.devices) plugins.insert(plugins.begin() + 1, Json{{"type", "devices"}});
+  if (options.devices)
+    plugins.insert(plugins.begin() + 1, Json{{"type", type_with(cni::Fact::kDevices)}});
   return out;
 }
 

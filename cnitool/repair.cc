@@ -4,10 +4,10 @@
 #include <nlohmann/json.hpp>
 
 #include "cnitool/cached.h"
+#include "cnitool/known_plugins.h"
 #include "cnitool/sightings.h"
 #include "cnitool/unlisted.h"
 #include "cnitool/waiting.h"
-#include "libcni/config/names.h"
 #include "libcni/runtime/liveness.h"
 #include "netlink/netns.h"
 #include "netlink/types/capability.h"
@@ -69,7 +69,7 @@ std::string why_absent(const CachedAttachment& one, Liveness liveness) {
 // nothing of it on the node.
 bool is_loopback(const cni::NetworkList& list) {
   return std::all_of(list.plugins.begin(), list.plugins.end(), [](const cni::PluginConf& plugin) {
-    return cni::stands_for(plugin.type, "loopback");
+    return facts_of(plugin.type).has(cni::Fact::kLoopback);
   });
 }
 

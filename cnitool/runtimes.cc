@@ -12,6 +12,7 @@
 
 #include "cnitool/find_by.h"
 #include "cnitool/json_at.h"
+#include "cnitool/known_plugins.h"
 #include "cnitool/output.h"
 #include "cnitool/toml.h"
 #include "libcni/common/dir.h"
@@ -244,7 +245,8 @@ auto rank_of(const RuntimeConfig& one, bool has_crio) {
 }  // namespace
 
 std::string RuntimeConfig::plugin_dir() const {
-  for (const char* const known : {"bridge", "loopback", "."}) {
+  for (const std::string_view known :
+       {type_with(cni::Fact::kBridge), type_with(cni::Fact::kLoopback), std::string_view(".")}) {
     const auto it = std::ranges::find_if(
         bin_dirs, [&](const auto& dir) { return cni::Dir::exists(cat(dir, "/", known)); });
     if (it != bin_dirs.end()) return *it;

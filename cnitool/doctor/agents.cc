@@ -9,10 +9,10 @@
 
 #include "cnitool/doctor/checks.h"
 #include "cnitool/json_at.h"
+#include "cnitool/known_plugins.h"
 #include "cnitool/output.h"
 #include "libcni/common/dir.h"
 #include "libcni/common/error.h"
-#include "libcni/config/names.h"
 #include "libcni/daemon/unix_socket.h"
 #include "netlink/netns.h"
 #include "plugins/names/state.h"
@@ -153,7 +153,7 @@ std::vector<DeviceAgent> device_agents(const std::vector<cni::NetworkList>& netw
   std::vector<DeviceAgent> out;
   for (const cni::NetworkList& list : networks) {
     for (const cni::PluginConf& plugin : list.plugins) {
-      if (!cni::stands_for(plugin.type, "devices")) continue;
+      if (!facts_of(plugin.type).has(cni::Fact::kDevices)) continue;
       DeviceAgent& agent =
           agent_at(out, text_at(*plugin.conf, "agentSocket", names::kDevicesSocket),
                    text_at(*plugin.conf, "ledgerDir", names::kDevicesLedgerDir));

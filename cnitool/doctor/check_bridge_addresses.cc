@@ -121,7 +121,7 @@ void check_address(const Node& node, const Carrier& carrier, const Cidr& address
 }
 
 bool replaces_gateways(const cni::NetworkList& list) {
-  const auto* const conf = plugin_of(list, "bridge");
+  const auto* const conf = plugin_with(cni::Fact::kBridge, list);
   return conf != nullptr && is_true(*conf, "forceAddress");
 }
 

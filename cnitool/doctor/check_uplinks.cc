@@ -12,7 +12,7 @@
 #include "cnitool/doctor/networks.h"
 #include "cnitool/doctor/pods.h"
 #include "cnitool/json_at.h"
-#include "libcni/config/names.h"
+#include "cnitool/known_plugins.h"
 #include "netlink/nf/socket.h"
 
 // The links by which pods reach other hosts: uplinks of the node, masters of macvlan and its kind,
@@ -224,9 +224,7 @@ void check_default_route(const Node& node, Family family, Findings& out) {
 // The link on the wire that the network's interfaces stand on; empty: none, or one in the pod.
 std::string master_of(const Node& node, const cni::NetworkList& list) {
   const cni::PluginConf made = effective(list.plugins.front());
-  constexpr const char* kTypes[] = {"macvlan", "ipvlan", "vlan"};
-  const bool has_master = std::ranges::any_of(
-      kTypes, [&](const char* type) { return cni::stands_for(made.type, type); });
+  const bool has_master = facts_of(made.type).has(cni::Fact::kMaster);
   if (!has_master || !made.conf->is_object() || is_true(*made.conf, "linkInContainer")) return {};
   const std::string named = text_at(*made.conf, "master");
   if (!named.empty()) return named;

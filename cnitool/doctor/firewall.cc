@@ -222,7 +222,7 @@ Findings check_services(const Node& node) {
   const bool is_kube_proxy = node.link("kube-ipvs0") != nullptr;
   Findings out;
   for (const cni::NetworkList& list : node.networks.lists) {
-    const auto portmap = plugin_of(list, "portmap");
+    const auto portmap = plugin_with(cni::Fact::kPorts, list);
     const std::string ports = live_host_ports(node, list.name);
     if (!portmap || ports.empty()) continue;
     if (member(*portmap, "conditionsV4") != nullptr) continue;

@@ -4,8 +4,8 @@
 
 #include "cnitool/doctor/checks.h"
 #include "cnitool/doctor/pods.h"
+#include "cnitool/known_plugins.h"
 #include "libcni/common/file_users.h"
-#include "libcni/config/names.h"
 #include "libcni/config/nearest.h"
 #include "netlink/diag.h"
 
@@ -50,7 +50,7 @@ bool has_address_of(const AttachmentState& pod, Family family) {
 
 bool has_portmap(const AttachmentState& pod) {
   return std::ranges::any_of(
-      pod.types, [](const std::string& type) { return cni::stands_for(type, "portmap"); });
+      pod.types, [](const std::string& type) { return facts_of(type).has(cni::Fact::kPorts); });
 }
 
 std::optional<TakenPort> taken(const Node& node, const AttachmentState& pod, const HostPort& port) {

@@ -10,12 +10,14 @@
 #include "cnitool/doctor/checks.h"
 #include "cnitool/doctor/places.h"
 #include "cnitool/doctor/pods.h"
+#include "cnitool/known_plugins.h"
 #include "cnitool/node_runtimes.h"
 #include "cnitool/output.h"
 #include "cnitool/pool.h"
 #include "libcni/common/dir.h"
 #include "libcni/config/names.h"
 #include "libcni/runtime/plugin_call.h"
+#include "plugins/facts.h"
 #include "plugins/names/links.h"
 #include "plugins/names/networks.h"
 #include "plugins/names/state.h"
@@ -26,6 +28,7 @@ namespace tool::doctor {
 
 namespace {
 
+using cni::Fact;
 using cni::NetworkList;
 using cni::PluginConf;
 using cni::RuntimeOptions;
@@ -148,10 +151,11 @@ bool is_of_patchbay(const std::string& type, const RuntimeOptions& options) try 
 // The plugins of this project that keep anything on the node.
 std::vector<PluginConf> keepers(const RuntimeOptions& options) {
   std::vector<PluginConf> out;
-  for (const char* const type : {"bridge", "portmap", "firewall", "bandwidth", "tuning", "sbr",
-                                 "vrf", "host-device", "devices"}) {
+  for (const auto& [name, facts] : plugins::kFacts) {
+    if (!facts.has(Fact::kKeeps)) continue;
+    const std::string type(name);
     nlohmann::json conf{{"type", type}};
-    if (type == std::string_view("bridge")) conf["ipam"] = {{"type", "host-local"}};
+    if (facts.has(Fact::kBridge)) conf["ipam"] = {{"type", type_with(Fact::kRanges)}};
     if (is_of_patchbay(type, options)) out.push_back({.type = type, .conf = conf});
   }
   return out;

@@ -9,6 +9,7 @@
 #include "cnitool/doctor/checks.h"
 #include "cnitool/doctor/places.h"
 #include "cnitool/doctor/pods.h"
+#include "cnitool/known_plugins.h"
 #include "cnitool/output.h"
 #include "cnitool/pool.h"
 #include "libcni/common/lock.h"
@@ -34,7 +35,7 @@ std::vector<HeldLock> locks_of(const Node& node) {
   for (const Pool& pool : node.pools) {
     HeldLock& lock = lock_in(pool.dir);
     lock.networks.insert(pool.network);
-    lock.plugins.insert("host-local");
+    lock.plugins.emplace(type_with(cni::Fact::kRanges));
   }
   for (const auto& [dir, type] : names::kStateDirs) {
     HeldLock& lock = lock_in(dir);

@@ -11,6 +11,7 @@
 #include "cnitool/doctor/leftovers.h"
 #include "cnitool/doctor/places.h"
 #include "cnitool/doctor/pods.h"
+#include "cnitool/known_plugins.h"
 #include "cnitool/leases.h"
 #include "cnitool/node_runtimes.h"
 #include "cnitool/pool.h"
@@ -18,7 +19,6 @@
 #include "cnitool/sightings.h"
 #include "libcni/common/dir.h"
 #include "libcni/common/lock.h"
-#include "libcni/config/names.h"
 #include "libcni/plugin/log.h"
 #include "libcni/plugin/node_tool.h"
 #include "libcni/plugin/plugin.h"
@@ -52,7 +52,7 @@ std::set<std::string> types_in(const std::string& config) try {
 
 bool has_own_tables(const std::set<std::string>& types) {
   return std::ranges::any_of(types, [](const std::string& type) {
-    return cni::stands_for(type, "sbr") || cni::stands_for(type, "vrf");
+    return facts_of(type).has_one_of({cni::Fact::kSourceRoutes, cni::Fact::kVrf});
   });
 }
 

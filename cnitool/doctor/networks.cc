@@ -8,22 +8,23 @@
 #include "cnitool/doctor/node.h"
 #include "cnitool/doctor/pods.h"
 #include "cnitool/json_at.h"
-#include "libcni/config/names.h"
+#include "cnitool/known_plugins.h"
 #include "plugins/names/links.h"
 
 namespace tool::doctor {
 
 namespace {
 
+using cni::Fact;
 using netlink::Cidr;
 using netlink::Family;
 using nlohmann::json;
 
-// The config of the first plugin that stands for this one, or is its delegate.
-std::optional<json> conf_of(const cni::NetworkList& list, std::string_view plugin) {
+// The first plugin with the fact, or the first delegate.
+std::optional<cni::PluginConf> effective_with(Fact fact, const cni::NetworkList& list) {
   for (const cni::PluginConf& one : list.plugins) {
-    const cni::PluginConf found = effective(one);
-    if (cni::stands_for(found.type, plugin) && found.conf->is_object()) return *found.conf;
+    cni::PluginConf found = effective(one);
+    if (facts_of(found.type).has(fact) && found.conf->is_object()) return found;
   }
   return std::nullopt;
 }
@@ -33,25 +34,25 @@ std::optional<json> conf_of(const cni::NetworkList& list, std::string_view plugi
 std::vector<BridgeNetwork> routed_networks(const Node& node) {
   std::vector<BridgeNetwork> out;
   for (const cni::NetworkList& list : node.networks.lists) {
-    const json* const firewall = plugin_of(list, "firewall");
-    for (const char* const type : {"bridge", "ptp"}) {
-      const auto conf = conf_of(list, type);
-      if (!conf) continue;
+    const json* const firewall = plugin_with(Fact::kPolicy, list);
+    for (const Fact fact : {Fact::kBridge, Fact::kRouted}) {
+      const auto plugin = effective_with(fact, list);
+      if (!plugin) continue;
+      const json& conf = *plugin->conf;
       out.push_back(
           {.list = &list,
-           .bridge = type == std::string_view("ptp")
-                         ? ""
-                         : text_at(*conf, "bridge", names::kDefaultBridge),
-           .is_gateway = is_true(*conf, "isGateway") || is_true(*conf, "isDefaultGateway"),
-           .masquerades = is_true(*conf, "ipMasq"),
-           .hairpin = is_true(*conf, "hairpinMode"),
-           .promiscuous = is_true(*conf, "promiscMode"),
-           .is_delegate = plugin_of(list, type) == nullptr,
-           .masq_except = strings_at(*conf, "ipMasqExcept"),
-           .masquerade_backend = text_at(*conf, "ipMasqBackend"),
-           .mtu = static_cast<unsigned>(number_at(*conf, "mtu")),
-           .vlan = static_cast<unsigned>(number_at(*conf, "vlan")),
-           .has_ports = plugin_of(list, "portmap") != nullptr});
+           .plugin = plugin->type,
+           .bridge = fact == Fact::kRouted ? "" : text_at(conf, "bridge", names::kDefaultBridge),
+           .is_gateway = is_true(conf, "isGateway") || is_true(conf, "isDefaultGateway"),
+           .masquerades = is_true(conf, "ipMasq"),
+           .hairpin = is_true(conf, "hairpinMode"),
+           .promiscuous = is_true(conf, "promiscMode"),
+           .is_delegate = plugin_with(fact, list) == nullptr,
+           .masq_except = strings_at(conf, "ipMasqExcept"),
+           .masquerade_backend = text_at(conf, "ipMasqBackend"),
+           .mtu = static_cast<unsigned>(number_at(conf, "mtu")),
+           .vlan = static_cast<unsigned>(number_at(conf, "vlan")),
+           .has_ports = plugin_with(Fact::kPorts, list) != nullptr});
       if (firewall != nullptr) out.back().firewall = text_at(*firewall, "backend");
     }
   }
@@ -65,8 +66,8 @@ std::vector<BridgeNetwork> bridge_networks(const Node& node) {
 }
 
 bool is_routed(const cni::NetworkList& list) {
-  const std::string type = effective(list.plugins.front()).type;
-  return cni::stands_for(type, "bridge") || cni::stands_for(type, "ptp");
+  const cni::Facts facts = facts_of(effective(list.plugins.front()).type);
+  return facts.has_one_of({Fact::kBridge, Fact::kRouted});
 }
 
 std::vector<Subnet> subnets(const Node& node) {

@@ -22,6 +22,7 @@ inline constexpr std::uint32_t kMainTable = 254;  // RT_TABLE_MAIN
 /// A network whose pods are on a bridge of the node.
 struct BridgeNetwork {
   const cni::NetworkList* list = nullptr;
+  std::string plugin;  ///< its type
   std::string bridge;  ///< empty: ptp has none
   bool is_gateway = false, masquerades = false, hairpin = false, promiscuous = false;
   bool is_delegate = false;        ///< of flannel

@@ -85,7 +85,7 @@ bool know_status(const Node& node, const std::set<std::string>& types) {
 // containerd adds such a network of its own to each pod, and needs no plugin to remove it.
 bool is_of_containerd(const std::set<std::string>& types) {
   return std::ranges::all_of(
-      types, [](const std::string& type) { return cni::stands_for(type, "loopback"); });
+      types, [](const std::string& type) { return facts_of(type).has(cni::Fact::kLoopback); });
 }
 
 // The file's own words; no file: it is no such executable. Others lack the mark, and are not run.

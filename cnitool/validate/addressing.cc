@@ -3,7 +3,6 @@
 #include <nlohmann/json.hpp>
 
 #include "libcni/config/address_range.h"
-#include "libcni/config/names.h"
 #include "plugins/names/state.h"
 
 namespace tool {
@@ -60,9 +59,8 @@ Addressing addressing_of(const PluginText& plugin) {
   Addressing out;
   const json* const ipam = member(plugin.conf(), "ipam");
   if (ipam == nullptr) return out;
-  const std::string type = text_at(*ipam, "type");
-  out.is_static = cni::stands_for(type, "static");
-  out.known = out.is_static || cni::stands_for(type, "host-local");
+  out.is_static = plugin.ipam_facts.has(cni::Fact::kAddresses);
+  out.known = out.is_static || plugin.ipam_facts.has(cni::Fact::kRanges);
   if (!out.known) return out;
   if (out.is_static) {
     each(*ipam, "addresses", [&out](const json& one, const std::string& at) {

@@ -35,7 +35,7 @@ struct WayOut {
 
 /// The addresses and routes in the "ipam" of a plugin, as far as they are readable.
 struct Addressing {
-  bool known = false;      ///< it is host-local's or static's
+  bool known = false;      ///< it is in the form of host-local's or static's
   bool is_static = false;  ///< static's
   std::vector<PodSubnet> subnets = {};
   std::size_t entries = 0;  ///< of static's list of addresses, read or not

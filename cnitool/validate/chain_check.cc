@@ -7,23 +7,13 @@
 #include "cnitool/validate/addresses_check.h"
 #include "cnitool/validate/addressing.h"
 #include "cnitool/validate/plugin_check.h"
-#include "libcni/config/names.h"
 
 namespace tool {
 
 namespace {
 
+using cni::Fact;
 using nlohmann::json;
-
-// The reference's chained plugins, for those that cannot be asked (--validate).
-constexpr std::string_view kChained[] = {"bandwidth", "firewall", "portmap",
-                                         "sbr",       "tuning",   "vrf"};
-
-template <std::size_t N>
-bool is_in(const std::string_view (&words)[N], std::string_view word) {
-  return std::any_of(std::begin(words), std::end(words),
-                     [word](std::string_view one) { return cni::stands_for(word, one); });
-}
 
 void refuse(const PluginText& plugin, const std::string& what, Diagnostics& diagnostics) {
   diagnostics.add(*plugin.document, plugin.at("type"), {.what = what});
@@ -31,11 +21,11 @@ void refuse(const PluginText& plugin, const std::string& what, Diagnostics& diag
 
 // A chained plugin gets the result of those before it alone.
 void check_before(const NetworkText& network, Diagnostics& diagnostics) {
-  const auto is_maker = [](const PluginText& plugin) { return creates_interface(plugin.type); };
+  const auto is_maker = [](const PluginText& plugin) { return plugin.facts.has(Fact::kInterface); };
   const auto maker = std::find_if(network.plugins.begin(), network.plugins.end(), is_maker);
   if (maker == network.plugins.end()) return;
   for (auto plugin = network.plugins.begin(); plugin != maker; ++plugin) {
-    if (!is_in(kChained, plugin->type)) continue;
+    if (!plugin->facts.has(Fact::kChained)) continue;
     refuse(*plugin,
            cat(plugin->type, " comes before ", maker->at("type"),
                ", which creates the interface: ADD finds no interface"),
@@ -43,19 +33,21 @@ void check_before(const NetworkText& network, Diagnostics& diagnostics) {
   }
 }
 
+bool is_forwarded(const PluginText& maker) {
+  return maker.facts.has_one_of({Fact::kBridge, Fact::kRouted, Fact::kDelegates});
+}
+
 // Policies are about traffic that the node forwards.
 void check_policy(const NetworkText& network, Diagnostics& diagnostics) {
-  constexpr std::string_view kRouted[] = {"bridge", "flannel", "ptp"};
-  std::string_view maker;
+  const PluginText* maker = nullptr;
   for (const PluginText& plugin : network.plugins) {
-    if (creates_interface(plugin.type)) maker = plugin.type;
-    if (!cni::stands_for(plugin.type, "firewall") || maker.empty() || is_in(kRouted, maker))
-      continue;
+    if (plugin.facts.has(Fact::kInterface)) maker = &plugin;
+    if (!plugin.facts.has(Fact::kPolicy) || maker == nullptr || is_forwarded(*maker)) continue;
     const std::string policy = text_at(plugin.conf(), "ingressPolicy");
     if (policy.empty() || policy == "open") continue;
     warn(plugin, "ingressPolicy",
-         cat("has no bridge after ", maker, ": ADD fails, because the node does not forward the ",
-             "pods' traffic"),
+         cat("has no bridge after ", maker->type,
+             ": ADD fails, because the node does not forward the pods' traffic"),
          diagnostics);
   }
 }
@@ -66,13 +58,13 @@ void check_order(const NetworkText& network, Plugins& plugins, Diagnostics& diag
   for (const PluginText& plugin : network.plugins) {
     const bool first = &plugin == &network.plugins[0];
     const bool asked = !plugin.type.empty() && !plugins.of(plugin.type).schema->is_null();
-    if (first && is_in(kChained, plugin.type) && !asked) {
+    if (first && plugin.facts.has(Fact::kChained) && !asked) {
       refuse(plugin,
              cat(plugin.type,
                  " is chained after a plugin that creates the interface: it cannot be the first"),
              diagnostics);
     }
-    if (creates_interface(plugin.type)) {
+    if (plugin.facts.has(Fact::kInterface)) {
       if (maker != nullptr) {
         refuse(plugin,
                cat("a second plugin that creates the container interface, after ",
@@ -91,29 +83,28 @@ void check_order(const NetworkText& network, Plugins& plugins, Diagnostics& diag
   }
 }
 
-// The first plugin of the type that comes before; null where there is none.
-const PluginText* before(const NetworkText& network, const PluginText& plugin,
-                         std::string_view type) {
+// The first plugin with the fact that comes before; null where there is none.
+const PluginText* before(const NetworkText& network, const PluginText& plugin, Fact fact) {
   for (const PluginText& one : network.plugins) {
     if (&one == &plugin) break;
-    if (cni::stands_for(one.type, type)) return &one;
+    if (one.facts.has(fact)) return &one;
   }
   return nullptr;
 }
 
 // Pairs of chained plugins that cannot work, or of which one does nothing.
 void check_pairs(const NetworkText& network, const PluginText& plugin, Diagnostics& diagnostics) {
-  if (cni::stands_for(plugin.type, "vrf")) {
-    if (const auto* const first = before(network, plugin, "vrf")) {
+  if (plugin.facts.has(Fact::kVrf)) {
+    if (const auto* const first = before(network, plugin, Fact::kVrf)) {
       refuse(plugin,
              cat("a second VRF for the interface, after ", first->at("type"),
                  ": ADD fails, because an interface is in one VRF"),
              diagnostics);
     }
   }
-  for (const auto& [type, other] : {std::pair("vrf", "sbr"), std::pair("sbr", "vrf")}) {
-    const auto* const first =
-        cni::stands_for(plugin.type, type) ? before(network, plugin, other) : nullptr;
+  for (const auto& [fact, other] :
+       {std::pair(Fact::kVrf, Fact::kSourceRoutes), {Fact::kSourceRoutes, Fact::kVrf}}) {
+    const auto* const first = plugin.facts.has(fact) ? before(network, plugin, other) : nullptr;
     if (first == nullptr) continue;
     warn(plugin, "type",
          cat("sbr has no effect on an interface in a VRF, whose routing table decides; see ",
@@ -131,12 +122,12 @@ void check_capabilities(const PluginText& plugin, Diagnostics& diagnostics) {
   const auto lacks = [&plugin](const char* capability) {
     return !plugin.declares(capability) && !has_runtime(plugin, capability);
   };
-  if (cni::stands_for(plugin.type, "portmap") && lacks("portMappings")) {
+  if (plugin.facts.has(Fact::kPorts) && lacks("portMappings")) {
     warn(plugin, "type",
          R"(the runtime hands over no ports without "capabilities": {"portMappings": true})",
          diagnostics);
   }
-  if (!cni::stands_for(plugin.type, "bandwidth") || !lacks("bandwidth")) return;
+  if (!plugin.facts.has(Fact::kRates) || !lacks("bandwidth")) return;
   for (const char* const key : {"ingressRate", "ingressBurst", "egressRate", "egressBurst"}) {
     if (member(plugin.conf(), key) != nullptr) return;
   }
@@ -148,18 +139,17 @@ void check_capabilities(const PluginText& plugin, Diagnostics& diagnostics) {
 // A MAC address that is set later is not the one that macspoofchk accepts.
 void check_mac(const NetworkText& network, const PluginText& plugin, Diagnostics& diagnostics) {
   const bool changes_mac = plugin.declares("mac") || !text_at(plugin.conf(), "mac").empty();
-  if (!cni::stands_for(plugin.type, "tuning") || !changes_mac) return;
+  if (!plugin.facts.has(Fact::kSettings) || !changes_mac) return;
   for (const PluginText& one : network.plugins) {
     if (&one == &plugin) break;
-    const json* const ipam = member(one.conf(), "ipam");
-    if (ipam == nullptr || !cni::stands_for(text_at(*ipam, "type"), "dhcp")) continue;
+    if (!one.ipam_facts.has(Fact::kServer)) continue;
     warn(plugin, "type",
          cat("changes the MAC address for which ", one.at("ipam"),
              " has got a lease: a DHCP server that knows clients by their MAC address does not "
              "renew it"),
          diagnostics);
   }
-  const auto* const bridge = before(network, plugin, "bridge");
+  const auto* const bridge = before(network, plugin, Fact::kBridge);
   if (bridge == nullptr || !is_true(bridge->conf(), "macspoofchk")) return;
   warn(plugin, "type",
        cat("with ", bridge->at("macspoofchk"),
@@ -181,7 +171,7 @@ bool disables_ipv6(const PluginText& plugin) {
 
 // The kernel removes the addresses of an interface whose IPv6 is disabled.
 void check_ipv6(const NetworkText& network, const PluginText& plugin, Diagnostics& diagnostics) {
-  if (!cni::stands_for(plugin.type, "tuning") || !disables_ipv6(plugin)) return;
+  if (!plugin.facts.has(Fact::kSettings) || !disables_ipv6(plugin)) return;
   for (const PluginText& one : network.plugins) {
     if (&one == &plugin) return;
     for (const PodSubnet& subnet : addressing_of(one).subnets) {
@@ -197,8 +187,7 @@ void check_ipv6(const NetworkText& network, const PluginText& plugin, Diagnostic
 // Keys of a bridge that do nothing without addresses.
 void check_layer2(const PluginText& plugin, Diagnostics& diagnostics) {
   const json* const ipam = member(plugin.conf(), "ipam");
-  if (!cni::stands_for(plugin.type, "bridge") ||
-      (ipam != nullptr && !text_at(*ipam, "type").empty()))
+  if (!plugin.facts.has(Fact::kBridge) || (ipam != nullptr && !text_at(*ipam, "type").empty()))
     return;
   if (ipam != nullptr && ipam->is_object() && !ipam->empty()) {
     return warn(plugin, "ipam",
@@ -219,8 +208,8 @@ bool has_routes(const PluginText& plugin) {
 
 // Masquerading is for packets that pods route by the node to other networks.
 void check_masquerade(const PluginText& plugin, Diagnostics& diagnostics) {
-  const bool is_bridge = cni::stands_for(plugin.type, "bridge");
-  const bool is_routed = is_bridge || cni::stands_for(plugin.type, "ptp");
+  const bool is_bridge = plugin.facts.has(Fact::kBridge);
+  const bool is_routed = is_bridge || plugin.facts.has(Fact::kRouted);
   if (!is_routed || !is_true(plugin.conf(), "ipMasq") || !addressing_of(plugin).known) return;
   if (is_bridge && is_true(plugin.conf(), "isDefaultGateway")) return;
   if (is_bridge && !is_true(plugin.conf(), "isGateway")) {

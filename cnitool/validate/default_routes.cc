@@ -4,8 +4,6 @@
 #include <map>
 
 #include "cnitool/validate/addressing.h"
-#include "cnitool/validate/plugin_check.h"
-#include "libcni/config/names.h"
 
 namespace tool {
 
@@ -16,7 +14,7 @@ using netlink::Family;
 // Their routes are in tables of their own.
 bool has_own_tables(const NetworkText& network) {
   return std::ranges::any_of(network.plugins, [](const PluginText& plugin) {
-    return cni::stands_for(plugin.type, "sbr") || cni::stands_for(plugin.type, "vrf");
+    return plugin.facts.has_one_of({cni::Fact::kSourceRoutes, cni::Fact::kVrf});
   });
 }
 
@@ -32,7 +30,8 @@ void add_gateways(const PluginText& plugin, Addressing& addressing) {
 }
 
 std::vector<WayOut> ways_out(const PluginText& plugin) {
-  if (!creates_interface(plugin.type) || is_true(plugin.conf(), "ignoreDefaultRoute")) return {};
+  if (!plugin.facts.has(cni::Fact::kInterface) || is_true(plugin.conf(), "ignoreDefaultRoute"))
+    return {};
   Addressing out = addressing_of(plugin);
   add_gateways(plugin, out);
   return std::move(out.ways_out);

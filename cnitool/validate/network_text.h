@@ -6,6 +6,7 @@
 
 #include "cnitool/json_at.h"
 #include "cnitool/validate/diagnostics.h"
+#include "libcni/config/facts.h"
 #include "libcni/config/json_value.h"
 
 namespace tool {
@@ -13,9 +14,11 @@ namespace tool {
 /// One plugin of a network, as it was written.
 struct PluginText {
   Document* document;
-  std::string path;           ///< of its object in the document; empty for a file of one plugin
-  std::string type;           ///< empty: it has none that could be used
-  cni::JsonValue added = {};  ///< keys that its caller adds to the config; null: none
+  std::string path;            ///< of its object in the document; empty for a file of one plugin
+  std::string type;            ///< empty: it has none that could be used
+  cni::JsonValue added = {};   ///< keys that its caller adds to the config; null: none
+  cni::Facts facts = {};       ///< see check_plugins()
+  cni::Facts ipam_facts = {};  ///< of the plugin that "ipam" names
 
   const nlohmann::json& conf() const { return *document->json.at(path); }
   /// The place of one of its keys.

@@ -4,21 +4,21 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "cnitool/known_plugins.h"
 #include "libcni/common/version.h"
 #include "libcni/config/complaints.h"
 #include "libcni/config/names.h"
 #include "libcni/config/nearest.h"
+#include "libcni/config/subnet_env.h"
 
 namespace tool {
 
 namespace {
 
+using cni::Fact;
 using nlohmann::json;
 
 constexpr const char* kIpam = "ipam";
-
-constexpr std::string_view kMakers[] = {"bridge",  "dummy", "flannel", "host-device", "ipvlan",
-                                        "macvlan", "ptp",   "tap",     "vlan"};
 
 /// One plugin while it is checked.
 struct Checked {
@@ -91,7 +91,7 @@ std::string suggestion_of(const Checked& in, const cni::Complaint& complaint) {
   }
   if (!meant.empty()) return meant;
   if (complaint.what != cni::kUnknownKey) return value_meant(in, complaint.path);
-  return creates_interface(in.plugin().type) && is_path_in(kOfIpam)
+  return in.plugin().facts.has(Fact::kInterface) && is_path_in(kOfIpam)
              ? cat(kIpam, ".", complaint.path)
              : "";
 }
@@ -142,7 +142,7 @@ bool respell_all(const Checked& in, const std::vector<cni::Complaint>& complaint
 }
 
 void check_common(const Checked& in) {
-  const cni::Manual any{.purpose = "", .facts = {cni::Fact::kIpam}};
+  const cni::Manual any{.purpose = "", .facts = {Fact::kIpam}};
   for (const cni::Complaint& one : cni::complaints(any, in.plugin().conf())) {
     const bool unknown = one.what == cni::kUnknownKey;  // a plugin may have its own idea of "dns"
     in.diagnostics.add(in.document(), in.at(one.path),
@@ -290,7 +290,8 @@ void check_ipam(const Checked& in, std::vector<std::string> capabilities) {
 // there is of them.
 void check_delegates(const Checked& in) {
   std::vector<std::string> capabilities;
-  for (const auto& [object, otherwise] : {std::pair("delegate", "bridge"), {kIpam, "host-local"}}) {
+  for (const auto& [object, otherwise] :
+       {std::pair("delegate", cni::kDelegate), {kIpam, cni::kDelegateIpam}}) {
     const json* const conf = member(in.plugin().conf(), object);
     const std::string named = conf != nullptr ? text_at(*conf, "type") : "";
     const std::string type = named.empty() ? otherwise : named;
@@ -313,25 +314,30 @@ void check_plugin(const Checked& in) {
     return;
   }
   check_with(in, type, "");
-  if (cni::stands_for(type, "flannel")) return check_delegates(in);
+  if (in.plugin().facts.has(Fact::kDelegates)) return check_delegates(in);
   check_ipam(in, capabilities_of(facts.schema));
+}
+
+// An IPAM plugin is asked only if it gets the config as it stands.
+cni::Facts ipam_facts_of(const PluginText& plugin, Plugins& plugins) {
+  const json* const ipam = member(plugin.conf(), kIpam);
+  const std::string type = ipam == nullptr ? "" : text_at(*ipam, "type");
+  return passes_ipam_on(plugin, plugins) ? plugins.facts_of(type) : facts_of(type);
 }
 
 }  // namespace
 
-bool creates_interface(std::string_view type) {
-  return std::any_of(std::begin(kMakers), std::end(kMakers),
-                     [type](std::string_view one) { return cni::stands_for(type, one); });
-}
-
 bool passes_ipam_on(const PluginText& plugin, Plugins& plugins) {
-  return creates_interface(plugin.type) ||
+  return plugin.facts.has(Fact::kInterface) ||
          (!plugin.type.empty() && !plugins.of(plugin.type).schema->is_null());
 }
 
 void check_plugins(NetworkText& network, Plugins& plugins, Diagnostics& diagnostics) {
   for (std::size_t i = 0; i < network.plugins.size(); ++i) {
+    PluginText& plugin = network.plugins[i];
+    plugin.facts = plugins.facts_of(plugin.type);
     check_plugin({network, i, plugins, diagnostics});
+    plugin.ipam_facts = ipam_facts_of(plugin, plugins);  // "ipam" may have been respelled
   }
 }
 

@@ -12,10 +12,8 @@ namespace tool {
 /// noted once for each.
 ///
 /// A misspelt key is respelled in the document once it is named, so that its value is checked too.
+/// Sets the facts of each plugin, for check_chain() and what comes after it.
 void check_plugins(NetworkText& network, Plugins& plugins, Diagnostics& diagnostics);
-
-/// Whether it is a plugin of the reference, or of patchbay, that creates the container interface.
-bool creates_interface(std::string_view type);
 
 /// Whether a plugin hands its config to an IPAM plugin as it stands: those of patchbay and of the
 /// reference do; others may rewrite it first, as Calico its "usePodCidr".

@@ -2,6 +2,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "cnitool/known_plugins.h"
 #include "libcni/common/dir.h"
 #include "libcni/config/json.h"
 #include "libcni/config/nearest.h"
@@ -77,6 +78,11 @@ PluginFacts Plugins::ask(const std::string& type) const {
     out.failure = e.what();
   }
   return out;
+}
+
+cni::Facts Plugins::facts_of(const std::string& type) {
+  if (type.empty()) return {};
+  return cni::facts_in(of(type).schema).value_or(tool::facts_of(type));
 }
 
 Verdict Plugins::judge(const std::string& type, const json& conf, const PluginUse& call) {

@@ -10,6 +10,7 @@
 
 #include "libcni/common/error.h"
 #include "libcni/config/complaints.h"
+#include "libcni/config/facts.h"
 #include "libcni/config/json_value.h"
 #include "libcni/plugin/request.h"
 
@@ -48,6 +49,9 @@ class Plugins {
 
   /// \throws netlink::Error where a program cannot be run at all.
   const PluginFacts& of(const std::string& type);
+
+  /// What it does, as its schema states, or as tool::facts_of() knows.
+  cni::Facts facts_of(const std::string& type);
 
   /// PluginFacts::judge; nothing where the plugin does not know the option.
   Verdict judge(const std::string& type, const nlohmann::json& conf, const PluginUse& call);

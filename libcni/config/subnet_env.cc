@@ -128,17 +128,17 @@ std::vector<std::string_view> SubnetEnv::missing() const {
 
 JsonValue SubnetEnv::delegate_config(JsonValue delegate, JsonValue ipam) const {
   using nlohmann::json;
-  ipam->emplace("type", "host-local");
+  ipam->emplace("type", kDelegateIpam);
   ipam->erase("ranges");
   json ranges;
   for (const auto& one : {subnet, ipv6_subnet}) {
     if (one) ranges.push_back(json::array({json{{"subnet", one->network().str()}}}));
   }
   if (!ranges.empty()) ipam->emplace("ranges", std::move(ranges));
-  delegate->emplace("type", "bridge");
+  delegate->emplace("type", kDelegate);
   if (ip_masq) delegate->emplace("ipMasq", !*ip_masq);  // flanneld does it, or the delegate
   if (mtu) delegate->emplace("mtu", *mtu);
-  if (delegate->at("type") == "bridge") delegate->emplace("isGateway", true);
+  if (delegate->at("type") == kDelegate) delegate->emplace("isGateway", true);
   (*delegate)["ipam"] = std::move(*ipam);
   return delegate;
 }

@@ -13,6 +13,9 @@
 namespace cni {
 
 inline constexpr const char* kSubnetEnv = "/run/flannel/subnet.env";
+/// The plugins that flannel calls where `delegate` and `ipam` name none.
+inline constexpr const char* kDelegate = "bridge";
+inline constexpr const char* kDelegateIpam = "host-local";
 
 /// What flanneld writes (flannel, pkg/subnet/subnet.go), and the forms that a shell would read as
 /// well: blanks around values and commas, quotes, `export`. Of a repeated key the last one counts,

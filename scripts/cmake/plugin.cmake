@@ -32,20 +32,38 @@ if(CNI_LINKER_PACKS AND CNI_LIBC_UNPACKS)
   set(CNI_PACKS_RELOCATIONS ON)
 endif()
 
+function(cni_namespace_of plugin out)
+  string(REPLACE "-" "_" space ${plugin})
+  if(space STREQUAL "static")  # a keyword of C++
+    set(space static_ipam)
+  endif()
+  set(${out} ${space} PARENT_SCOPE)
+endfunction()
+
 # The declarations and pointers of plugins, for the templates, in the variables of these names.
 function(cni_list_of out_declarations out_pointers)
   set(declarations "")
   set(pointers "")
   foreach(plugin IN LISTS ARGN)
-    string(REPLACE "-" "_" space ${plugin})
-    if(space STREQUAL "static")  # a keyword of C++
-      set(space static_ipam)
-    endif()
+    cni_namespace_of(${plugin} space)
     string(APPEND declarations "namespace ${space} { extern const cni::Plugin kPlugin; }\n")
     string(APPEND pointers "&${space}::kPlugin, ")
   endforeach()
   set(${out_declarations} "${declarations}" PARENT_SCOPE)
   set(${out_pointers} "${pointers}" PARENT_SCOPE)
+endfunction()
+
+# The library plugin_facts, which has the facts of the plugins without their code.
+function(cni_plugin_facts)
+  get_property(plugins GLOBAL PROPERTY CNI_PLUGINS)
+  foreach(plugin IN LISTS plugins)
+    cni_namespace_of(${plugin} space)
+    string(APPEND includes "#include \"plugins/${plugin}/facts.h\"\n")
+    string(APPEND facts "{\"${plugin}\", ${space}::kFacts}, ")
+  endforeach()
+  configure_file(facts.cc.in facts.cc @ONLY)
+  add_library(plugin_facts STATIC ${CMAKE_CURRENT_BINARY_DIR}/facts.cc)
+  target_link_libraries(plugin_facts PUBLIC libcni)
 endfunction()
 
 # A static-pie file that needs nothing of the host.

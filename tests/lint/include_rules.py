@@ -43,7 +43,7 @@ def rules(path):
             libraries.add("CLI11")
         if name == "cnitool/toml.cc":
             libraries.add("toml++")
-        return [r"cnitool/", r"libcni/", r"netlink/", r"plugins/(names|state)/"], libraries  # it shows what is on the node
+        return [r"cnitool/", r"libcni/", r"netlink/", r"plugins/(names/|state/|facts\.h$)"], libraries  # it shows what is on the node
     if folder == "installer":
         return [r"installer/", r"libcni/", r"netlink/types/"], set()
     if name == "plugins/main.cc":

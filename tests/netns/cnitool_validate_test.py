@@ -638,6 +638,39 @@ class Plugins(Validate):
             "error: plugins[2].isGatway: unknown key (did you mean isGateway?)",
             "warning: plugins[2].ipam.gateway: the gateway 10.9.9.9 is not in the subnet 10.1.2.0/24"])
 
+    def third(self, name, facts, properties=()):
+        """A plugin of another project that states its facts. Returns the CNI_PATH."""
+        schema = {"type": "object", "properties": {key: {} for key in ("type", *properties)}, "facts": facts}
+        return self.plugin(name, f"""case $1 in
+          --schema) echo '{json.dumps(schema)}';;
+          --validate) cat >/dev/null;;
+          *) echo '{{"cniVersion": "1.1.0", "supportedVersions": ["1.1.0"]}}';;
+        esac
+        """)
+
+    def test_the_facts_that_a_plugin_of_another_project_states_are_used(self):
+        for name, facts in (("wire", ["interface"]), ("vrf2", ["chained", "vrf"]), ("shaper", ["chained", "rates"]),
+                            ("pool", ["ipam", "ranges"]), ("of-later", ["chained", "not known yet"]), ("mute", [])):
+            path = self.third(name, facts)
+        conflist = write(self.folder, "n.conflist", network(
+            '{"type": "vrf2"}, {"type": "wire", "subnet": "10.1.2.0/24", '
+            '"ipam": {"type": "pool", "subnet": "10.1.2.0/24", "gateway": "10.9.9.9"}},\n'
+            '{"type": "vrf"}, {"type": "shaper"}, {"type": "mute"}, {"type": "dummy"}'))
+        found = [what for _, _, what in self.found(conflist, CNI_PATH=path)]
+        before = "comes before plugins[1].type, which creates the interface: ADD finds no interface"
+        for line in (f"error: plugins[0].type: vrf2 {before}",
+                     "warning: plugins[1].ipam.gateway: the gateway 10.9.9.9 is not in the subnet 10.1.2.0/24",
+                     "error: plugins[2].type: a second VRF for the interface, after plugins[0].type: ADD fails, because "
+                     "an interface is in one VRF",
+                     'warning: plugins[3].type: no limits: neither rates nor "capabilities": {"bandwidth": true} are given',
+                     "error: plugins[5].type: a second plugin that creates the container interface, after "
+                     "plugins[1].type: ADD fails, because the interface exists"):
+            self.assertIn(line, found)
+        self.assertFalse([what for what in found if "plugins[4]" in what], found)
+        conflist = write(self.folder, "n.conflist", network('{"type": "of-later"}, {"type": "wire"}'))
+        self.assertEqual([what for _, _, what in self.found(conflist, CNI_PATH=path)],
+                         [f"error: plugins[0].type: of-later {before}"])
+
     def test_the_ipam_of_a_plugin_of_the_reference_is_checked(self):
         if not has_reference("ptp"):
             self.skipTest("there is no plugin ptp")

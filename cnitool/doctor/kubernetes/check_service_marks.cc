@@ -22,7 +22,7 @@ Findings check_service_marks(const Node& node) {
   Findings out;
   const std::string mode = proxy_mode(node);
   for (const cni::NetworkList& list : node.networks.lists) {
-    const nlohmann::json* const portmap = plugin_of(list, "portmap");
+    const nlohmann::json* const portmap = plugin_with(cni::Fact::kPorts, list);
     const std::string chain = portmap == nullptr ? "" : text_at(*portmap, "externalSetMarkChain");
     if (chain.empty() || node.firewall.has_chain(chain) || node.firewall.has_legacy_rules) continue;
     out.push_back(

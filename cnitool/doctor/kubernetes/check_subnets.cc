@@ -35,9 +35,9 @@ bool is_foreign(const Cidr& subnet, const std::vector<KnownRange>& given) {
 std::string ranges_remedy(const cni::NetworkList& list, const Node& node,
                           const std::vector<KnownRange>& given) {
   const Cluster& cluster = *node.cluster;
-  const nlohmann::json* const flannel = plugin_of(list, "flannel");
+  const nlohmann::json* const flannel = plugin_with(cni::Fact::kDelegates, list);
   if (flannel != nullptr) return restart_flannel(cluster);
-  const nlohmann::json* const conf = plugin_of(list, "bridge");
+  const nlohmann::json* const conf = plugin_with(cni::Fact::kBridge, list);
   const nlohmann::json* const ipam =
       member(conf == nullptr ? *list.plugins[0].conf : *conf, "ipam");
   if (ipam != nullptr && !text_at(*ipam, "subnet").empty()) {
@@ -180,7 +180,7 @@ Findings check_subnet_env(const Node& node) {
   const Cluster& cluster = *node.cluster;
   const auto& lists = node.networks.lists;
   const bool is_used = std::any_of(lists.begin(), lists.end(), [](const auto& list) {
-    return plugin_of(list, "flannel") != nullptr;
+    return plugin_with(cni::Fact::kDelegates, list) != nullptr;
   });
   if (!is_used) return {};
   constexpr const char* kWhy = "ADD of the plugin flannel fails until flanneld has written it";

@@ -6,10 +6,10 @@
 
 #include "cnitool/doctor/kubernetes/checks.h"
 #include "cnitool/doctor/kubernetes/look.h"
+#include "cnitool/known_plugins.h"
 #include "cnitool/output.h"
 #include "libcni/common/dir.h"
 #include "libcni/common/split.h"
-#include "libcni/config/names.h"
 #include "netlink/route/socket.h"
 #include "netlink/types/error.h"
 #include "netlink/types/fd.h"
@@ -84,17 +84,6 @@ std::map<std::string, std::string> files_of(const std::vector<std::string>& dirs
     }
   }
   return out;
-}
-
-std::string kind_of_link(const std::string& type) {
-  constexpr std::pair<const char*, const char*> kKinds[] = {
-      {"bridge", "bridge"}, {"ptp", "veth"},    {"vlan", "vlan"}, {"macvlan", "macvlan"},
-      {"ipvlan", "ipvlan"}, {"dummy", "dummy"}, {"vrf", "vrf"},   {"bandwidth", "ifb"},
-  };
-  for (const auto& [plugin, kind] : kKinds) {
-    if (cni::stands_for(type, plugin)) return kind;
-  }
-  return {};
 }
 
 }  // namespace
@@ -190,9 +179,11 @@ std::vector<std::string> pinned_links() {
 std::vector<std::string> lost_kinds_of(const cni::Networks& networks) {
   std::set<std::string> kinds;
   for (const cni::NetworkList& list : networks.lists) {
-    for (const cni::PluginConf& plugin : list.plugins) kinds.insert(kind_of_link(plugin.type));
+    for (const cni::PluginConf& plugin : list.plugins) {
+      const char* const kind = facts_of(plugin.type).link_kind();
+      if (kind != nullptr) kinds.insert(kind);
+    }
   }
-  kinds.erase("");
   std::vector<std::string> out;
   try {
     netlink::RouteSocket socket;

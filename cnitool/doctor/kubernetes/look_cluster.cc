@@ -125,7 +125,7 @@ void look_at_services(Cluster& cluster, const Node& node) {
 
 void look_at_subnet_env(Cluster& cluster, const Node& node) {
   for (const cni::NetworkList& list : node.networks.lists) {
-    const json* const conf = plugin_of(list, "flannel");
+    const json* const conf = plugin_with(cni::Fact::kDelegates, list);
     if (conf != nullptr) cluster.subnet_file = text_at(*conf, "subnetFile", cni::kSubnetEnv);
   }
   struct stat about {};
