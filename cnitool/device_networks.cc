@@ -46,7 +46,7 @@ void add_pools(DeviceNetworks& out, const std::string& file) try {
   if (pools == nullptr || !pools->is_array()) {
     throw cni::Error(cni::Code::kInvalidConfig, cat("read '", file, "': pools: expected a list"));
   }
-  const json alone = json::array({json{{"type", "host-device"}}});  // without the key
+  const json alone = json::array({json{{"type", names::kDevicesDelegate}}});
   for (const json& pool : *pools) {
     std::string resource = pool.is_object() ? text_at(pool, "resource") : "";
     if (resource.empty()) continue;

@@ -13,6 +13,7 @@
 #include "cnitool/doctor/node.h"
 #include "cnitool/doctor/places.h"
 #include "cnitool/doctor/pods.h"
+#include "cnitool/known_plugins.h"
 #include "cnitool/node_runtimes.h"
 #include "cnitool/output.h"
 #include "cnitool/pool.h"

@@ -21,4 +21,7 @@ inline bool is_devices_network(std::string_view network) {
   return network.starts_with(kDevicesNetworkPrefix) && network.find('_') != network.npos;
 }
 
+/// The plugin that attaches devices of a pool without the key `plugins`.
+inline constexpr const char* kDevicesDelegate = "host-device";
+
 }  // namespace names

@@ -81,10 +81,9 @@ const cni::NetworkList* pod_network(const Node& node) {
 
 std::string setting_of(const BridgeNetwork& network, const std::string& key,
                        const std::string& value) {
-  const char* const plugin = network.bridge.empty() ? "ptp" : "bridge";
   return cat("in ", network.list->file, " set \"", key, "\": ", value,
              network.is_delegate ? " in \"delegate\" of the plugin \"flannel\""
-                                 : cat(" in the plugin \"", plugin, "\""));
+                                 : cat(" in the plugin \"", network.plugin, "\""));
 }
 
 std::string sysctl_command(const std::string& slashed, const std::string& value) {

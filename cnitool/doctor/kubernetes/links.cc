@@ -111,8 +111,10 @@ Findings check_network_manager(const Node& node) {
 // default) after the plugin made them. The plugin bridge of this project sets the address.
 Findings check_mac_policy(const Node& node) {
   const Cluster& cluster = *node.cluster;
-  const PluginFile* const bridge = node.program("bridge");
-  if (cluster.process("systemd-udevd") == nullptr || bridge == nullptr) return {};
+  const auto bridge = std::ranges::find_if(node.programs, [](const PluginFile& one) {
+    return facts_of(one.type).has(cni::Fact::kBridge);
+  });
+  if (cluster.process("systemd-udevd") == nullptr || bridge == node.programs.end()) return {};
   if (bridge->file.empty() || !bridge->patchbay.empty()) return {};
   Findings out;
   for (const BridgeNetwork& one : bridge_networks(node)) {

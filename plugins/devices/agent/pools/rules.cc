@@ -8,6 +8,7 @@
 #include "libcni/config/names.h"
 #include "libcni/config/nearest.h"
 #include "plugins/devices/agent/pools/pools.h"
+#include "plugins/names/networks.h"
 #include "plugins/state/ledger_entry.h"
 
 namespace devices {
@@ -224,7 +225,7 @@ void check_pools(const Reader& root, Pools& pools) {
     if (!resources.insert(pool.resource).second) name.fail("another pool has this resource");
     check_pool(places[i], pool);
     if (!places[i]["plugins"].present()) {
-      pool.plugins = nlohmann::json::parse(R"([{"type": "host-device"}])");
+      pool.plugins = nlohmann::json::array({nlohmann::json{{kType, names::kDevicesDelegate}}});
     }
     if (!pool.slots.empty()) add_slots(places[i]["slots"], pool, owners);
   }
