@@ -49,8 +49,8 @@ bool is_wanted(const CachedAttachment& one, const Listed& wanted) {
   const auto ports = host_ports_of(one);
   const auto ips = result_of(one).ips;
   const auto address = netlink::Ip::parse(wanted.address);
-  const bool has_address = std::any_of(
-      ips.begin(), ips.end(), [&address](const auto& ip) { return ip.cidr.ip == address; });
+  const bool has_address =
+      std::ranges::any_of(ips, [&address](const auto& ip) { return ip.cidr.ip == address; });
   return wanted.which.has(one.key) && (has_address || wanted.address.empty()) &&
          (wanted.host_port == 0 || find_by(ports, &HostPort::host, wanted.host_port) != nullptr);
 }
@@ -81,8 +81,8 @@ std::vector<Cell> row_of(const CachedAttachment& one, bool has_names) {
 
 // Names are a column of their own where there are any.
 void print_rows(const std::vector<CachedAttachment>& all, const Output& output) {
-  const bool has_names = std::any_of(all.begin(), all.end(),
-                                     [](const auto& one) { return !pod_name_of(one).empty(); });
+  const bool has_names =
+      std::ranges::any_of(all, [](const auto& one) { return !pod_name_of(one).empty(); });
   std::vector<std::vector<Cell>> rows{{}};
   if (has_names) rows[0].push_back({"POD", Colour::kBold});
   for (const char* heading : {"NETWORK", "CONTAINER", "INTERFACE", "ADDRESSES", "AGE", "STATE"}) {

@@ -23,8 +23,8 @@ cni::Result result_of(const cni::CachedAttachment& one) try {
 
 std::string pod_name_of(const cni::CachedAttachment& one) {
   const auto argument = [&one](std::string_view key) {
-    const auto found = std::find_if(one.args.begin(), one.args.end(),
-                                    [key](const auto& arg) { return arg.first == key; });
+    const auto found =
+        std::ranges::find_if(one.args, [key](const auto& arg) { return arg.first == key; });
     return found == one.args.end() ? std::string() : found->second;
   };
   return printable(cni::pod_name(argument("K8S_POD_NAMESPACE"), argument("K8S_POD_NAME")));
@@ -122,7 +122,7 @@ void sort_by_pod(std::vector<cni::CachedAttachment>& attachments) {
     const auto [at, is_new] = first.emplace(owner(one), one.key);
     if (!is_new) at->second = std::min(at->second, one.key);
   }
-  std::sort(attachments.begin(), attachments.end(), [&](const auto& a, const auto& b) {
+  std::ranges::sort(attachments, [&](const auto& a, const auto& b) {
     return std::tie(first.at(owner(a)), a.key) < std::tie(first.at(owner(b)), b.key);
   });
 }
@@ -130,8 +130,7 @@ void sort_by_pod(std::vector<cni::CachedAttachment>& attachments) {
 std::vector<cni::CachedAttachment> sorted_entries(const cni::Cache& cache) {
   cni::Cache::Listing found = cache.list();
   note_broken(cache, found.broken);
-  std::sort(found.attachments.begin(), found.attachments.end(),
-            [](const auto& a, const auto& b) { return a.key < b.key; });
+  std::ranges::sort(found.attachments, [](const auto& a, const auto& b) { return a.key < b.key; });
   return std::move(found.attachments);
 }
 

@@ -201,7 +201,7 @@ int run(int argc, char** argv) {
   if (print_for_programs(words, app, line.settings)) return 0;
   const bool terminal = ::isatty(STDOUT_FILENO) == 1;
   tool::Output output{.out = std::cout,
-                      .json = std::find(words.begin(), words.end(), "--json") != words.end(),
+                      .json = std::ranges::find(words, "--json") != words.end(),
                       .colours = terminal && !env.contains("NO_COLOR"),
                       .terminal = terminal,
                       .width = terminal ? terminal_width(env) : 0};

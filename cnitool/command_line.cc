@@ -88,7 +88,7 @@ cni::Error unexpected(const CLI::App& app, const std::string& word) {
 }  // namespace
 
 std::optional<int> parse(CLI::App& app, std::vector<std::string> words) try {
-  std::reverse(words.begin(), words.end());  // as CLI11 takes them
+  std::ranges::reverse(words);  // as CLI11 takes them
   app.parse(std::move(words));
   if (app.get_subcommands().empty()) throw CLI::RequiredError("a command");
   return std::nullopt;

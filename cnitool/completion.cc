@@ -24,8 +24,8 @@ struct Line {
 };
 
 const Argument* find(const std::vector<Argument>& options, const std::string& name) {
-  const auto found = std::find_if(options.begin(), options.end(), [&name](const Argument& one) {
-    return std::find(one.names.begin(), one.names.end(), name) != one.names.end();
+  const auto found = std::ranges::find_if(options, [&name](const Argument& one) {
+    return std::ranges::find(one.names, name) != one.names.end();
   });
   return found == options.end() ? nullptr : &*found;
 }
@@ -86,8 +86,7 @@ void add_networks(const Settings& settings, std::set<std::string>& out) {
 // Adds namespaces of the named network's attachments, or all where it may have none yet.
 void add_namespaces(const Settings& settings, const Line& line, std::set<std::string>& out) {
   const auto is_named = [&line](const std::string& network) {
-    return std::find(line.positionals.begin(), line.positionals.end(), network) !=
-           line.positionals.end();
+    return std::ranges::find(line.positionals, network) != line.positionals.end();
   };
   const auto all = attachments(settings);
   for (const auto& one : all) {
@@ -150,7 +149,7 @@ void add_all(const ProgramInfo& program, const Line& line, const std::string& wo
   add_names(program.options, general);
   for (auto& one : general.words) {
     const auto same = [&one](const auto& other) { return other.text == one.text; };
-    if (std::none_of(out.words.begin(), out.words.end(), same)) out.words.push_back(one);
+    if (std::ranges::none_of(out.words, same)) out.words.push_back(one);
   }
 }
 

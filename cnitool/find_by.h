@@ -9,8 +9,8 @@ namespace tool {
 /// The first one of a list with that member; null where there is none.
 template <class List, class Member, class Value>
 auto* find_by(const List& list, Member member, const Value& value) {
-  const auto it = std::find_if(std::begin(list), std::end(list),
-                               [&](const auto& one) { return std::invoke(member, one) == value; });
+  const auto it = std::ranges::find_if(
+      list, [&](const auto& one) { return std::invoke(member, one) == value; });
   return it == std::end(list) ? nullptr : &*it;
 }
 

@@ -41,7 +41,7 @@ ordered_json json_of(const std::vector<Unknown>& unknown) {
 
 bool is_kept(const std::vector<Attachment>& keep, const std::string& network,
              const cni::Leftover& one) {
-  return std::any_of(keep.begin(), keep.end(), [&](const Attachment& kept) {
+  return std::ranges::any_of(keep, [&](const Attachment& kept) {
     return one.tag == cni::AttachmentKey{network, kept.container_id, kept.ifname}.tag();
   });
 }
@@ -63,7 +63,7 @@ void require_known(const Operation& operation, const cni::NetworkList& list,
     if (is_known) continue;
     const auto found = leftovers_of(list, {}, options);
     const auto is_it = [&](const auto& of) { return is_kept({one}, list.name, of.leftover); };
-    if (std::any_of(found.begin(), found.end(), is_it)) continue;
+    if (std::ranges::any_of(found, is_it)) continue;
     const std::string name = cat(one.container_id, ":", one.ifname);
     const std::string meant = cni::nearest(name, names);
     throw cni::Error(cni::Code::kUnknownContainer,
@@ -214,7 +214,7 @@ ordered_json collect_dead(const Operation& operation, const cni::NetworkList& li
   if (!done.error) return {{"removed", removed}, {"unknown", json_of(unknown)}};
   for (const CachedAttachment& one : dead.attachments) {
     const auto& all = done.attachments;
-    if (std::find(all.begin(), all.end(), one.key) == all.end()) stays.push_back(one.key.str());
+    if (std::ranges::find(all, one.key) == all.end()) stays.push_back(one.key.str());
   }
   throw incomplete(*done.error, stays, removed);
 }

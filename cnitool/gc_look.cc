@@ -59,7 +59,7 @@ GcLook look_at(const cni::NetworkList& list, const cni::RuntimeOptions& options,
   GcLook out{.cache = cni::Cache(options.cache_dir).list()};
   const Sightings seen = look_at_pods(out.cache.attachments);
   const auto stays = [&](const Attachment& one) {
-    return std::find(keep.begin(), keep.end(), one) != keep.end();
+    return std::ranges::find(keep, one) != keep.end();
   };
   for (const CachedAttachment& one : out.cache.attachments) {
     if (one.key.network != list.name) continue;
@@ -74,7 +74,7 @@ GcLook look_at(const cni::NetworkList& list, const cni::RuntimeOptions& options,
   if (is_asked) out.found = leftovers_of(list, keep, options);
   for (BrokenEntry& one : out.broken) one.life = life_of(one, list.name, out, seen);
   std::erase_if(out.found, [&](const Found& thing) {
-    return std::any_of(out.broken.begin(), out.broken.end(), [&](const BrokenEntry& one) {
+    return std::ranges::any_of(out.broken, [&](const BrokenEntry& one) {
       return is_of(one.whose, list.name, thing.leftover);
     });
   });
@@ -94,9 +94,8 @@ Settled settled_look(const cni::NetworkList& list, const cni::RuntimeOptions& op
   std::this_thread::sleep_for(kMoment);
   out.look = look_at(list, options, keep, asks);
   out.unknown = unknown_in(out.look, list.name);
-  std::erase_if(out.unknown, [&](const Unknown& one) {
-    return std::find(before.begin(), before.end(), one) == before.end();
-  });
+  std::erase_if(out.unknown,
+                [&](const Unknown& one) { return std::ranges::find(before, one) == before.end(); });
   return out;
 }
 

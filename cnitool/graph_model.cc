@@ -305,7 +305,7 @@ Graph graph_of(const std::vector<CachedAttachment>& attachments, const KernelSta
     GraphBridge& bridge = it->second;
     bridge.masquerades = bridge.masquerades || pod.masqueraded;
     auto& networks = bridge.networks;
-    if (std::find(networks.begin(), networks.end(), pod.network) == networks.end()) {
+    if (std::ranges::find(networks, pod.network) == networks.end()) {
       networks.push_back(pod.network);
     }
     bridge.pods.push_back(std::move(pod));

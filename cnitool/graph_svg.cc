@@ -216,8 +216,7 @@ class Page {
     if (links_.empty() && segments_.empty()) put({"card", {{"no pod is known", "faint"}}}, left_);
     std::vector<int> ends(columns_, top_);
     for (const Card& card : pods_) {
-      const auto column =
-          static_cast<std::size_t>(std::min_element(ends.begin(), ends.end()) - ends.begin());
+      const auto column = static_cast<std::size_t>(std::ranges::min_element(ends) - ends.begin());
       y_ = ends[column];
       put_pod(card, column);
       ends[column] = y_;
@@ -291,8 +290,8 @@ class Page {
       wire(kind, cat("M", x, " ", at, "H", left_));
     };
     const auto has = [&](const std::vector<std::string>& names) {
-      return std::any_of(names.begin(), names.end(),
-                         [&](const auto& name) { return link_id(name) == links_[link].id; });
+      return std::ranges::any_of(
+          names, [&](const auto& name) { return link_id(name) == links_[link].id; });
     };
     const char* kind = "way";
     for (std::size_t i = 0; i < segments_at.size(); ++i) {

@@ -10,7 +10,7 @@ namespace tool {
 namespace {
 
 void add_new(std::vector<std::string>& to, const std::string& text) {
-  if (!text.empty() && std::find(to.begin(), to.end(), text) == to.end()) to.push_back(text);
+  if (!text.empty() && std::ranges::find(to, text) == to.end()) to.push_back(text);
 }
 
 bool is_in_pod(const std::string& master) { return master.ends_with(" in the pod"); }
@@ -58,8 +58,8 @@ void add_to(Segment& segment, const GraphPod& pod, const std::vector<Uplink>& up
 }  // namespace
 
 bool PodBox::is_alive() const {
-  return std::any_of(interfaces.begin(), interfaces.end(),
-                     [](const BoxedInterface& one) { return one.of->is_alive(); });
+  return std::ranges::any_of(interfaces,
+                             [](const BoxedInterface& one) { return one.of->is_alive(); });
 }
 
 View view_of(const Graph& graph) {
@@ -69,16 +69,15 @@ View view_of(const Graph& graph) {
   }
   for (const GraphPod& pod : graph.others) {
     const std::string id = cat("network:", pod.network);
-    auto at = std::find_if(out.segments.begin(), out.segments.end(),
-                           [&id](const Segment& one) { return one.id == id; });
+    auto at =
+        std::ranges::find_if(out.segments, [&id](const Segment& one) { return one.id == id; });
     if (at == out.segments.end()) at = out.segments.insert(at, segment_of(pod));
     add_to(*at, pod, graph.uplinks);
   }
   for (std::size_t i = 0; i < out.segments.size(); ++i) {
     for (const GraphPod* const pod : out.segments[i].interfaces) {
       const std::string id = cat("pod:", pod->container_id);
-      auto at = std::find_if(out.pods.begin(), out.pods.end(),
-                             [&id](const PodBox& one) { return one.id == id; });
+      auto at = std::ranges::find_if(out.pods, [&id](const PodBox& one) { return one.id == id; });
       if (at == out.pods.end()) at = out.pods.insert(at, {id, pod->label()});
       at->interfaces.push_back({pod, i});
     }

@@ -69,8 +69,8 @@ std::optional<VersionAdvice> version_advice(const std::string& single, const std
   const auto is_older = [](const auto& a, const auto& b) {
     return known(a.newest) < known(b.newest);
   };
-  const NodeRuntime& oldest = *std::min_element(runtimes.begin(), runtimes.end(), is_older);
-  const NodeRuntime& latest = *std::max_element(runtimes.begin(), runtimes.end(), is_older);
+  const NodeRuntime& oldest = *std::ranges::min_element(runtimes, is_older);
+  const NodeRuntime& latest = *std::ranges::max_element(runtimes, is_older);
   const std::string name = cat(oldest.name, " (", oldest.file, ")");
   if (known(single) > known(oldest.newest)) {
     return VersionAdvice{oldest.newest, cat("which ", name, " does not support"),

@@ -25,7 +25,7 @@ bool is_continuation(char c) { return (static_cast<unsigned char>(c) & 0xc0) == 
 
 std::size_t length_of(std::string_view text) {
   return static_cast<std::size_t>(
-      std::count_if(text.begin(), text.end(), [](char c) { return !is_continuation(c); }));
+      std::ranges::count_if(text, [](char c) { return !is_continuation(c); }));
 }
 
 // A line ends after a comma of a list, or a slash of a path.

@@ -103,9 +103,8 @@ std::vector<Pool> other_pools(const std::vector<Pool>& pools, const cni::Network
 }
 
 std::uint64_t used_of(const Pool& pool, const cni::RangeSet& set) {
-  return static_cast<std::uint64_t>(
-      std::count_if(pool.reservations.begin(), pool.reservations.end(),
-                    [&](const Reservation& one) { return set.find(one.ip) != nullptr; }));
+  return static_cast<std::uint64_t>(std::ranges::count_if(
+      pool.reservations, [&](const Reservation& one) { return set.find(one.ip) != nullptr; }));
 }
 
 std::vector<std::string> subnets_in(const cni::RangeSet& set) {

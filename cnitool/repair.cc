@@ -68,7 +68,7 @@ std::string why_absent(const CachedAttachment& one, Liveness liveness) {
 // containerd adds such a network of its own to each pod, in a version without repair: there is
 // nothing of it on the node.
 bool is_loopback(const cni::NetworkList& list) {
-  return std::all_of(list.plugins.begin(), list.plugins.end(), [](const cni::PluginConf& plugin) {
+  return std::ranges::all_of(list.plugins, [](const cni::PluginConf& plugin) {
     return facts_of(plugin.type).has(cni::Fact::kLoopback);
   });
 }
@@ -200,7 +200,7 @@ bool repair(const Selection& which, const RepairAim& aim, cni::RuntimeOptions op
   Steps steps;
   const auto wanted = [&which](const CachedAttachment& one) { return which.has(one.key); };
   const auto& all = found.attachments;
-  steps.all = static_cast<std::size_t>(std::count_if(all.begin(), all.end(), wanted));
+  steps.all = static_cast<std::size_t>(std::ranges::count_if(all, wanted));
   const Waiting waiting(aim.form ? "migrate" : "repair", &steps);
   ordered_json out{{"attachments", ordered_json::array()}, {"broken", ordered_json::array()}};
   note_broken(cache, found.broken);

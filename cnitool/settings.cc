@@ -140,8 +140,8 @@ cni::NetworkList find_network(const Settings& settings, const std::string& name)
 
 void require_network(const Settings& settings, const std::string& name) {
   const auto entries = cni::Cache(settings.cache_dir).list().attachments;
-  const bool is_cached = std::any_of(entries.begin(), entries.end(),
-                                     [&](const auto& one) { return one.key.network == name; });
+  const bool is_cached =
+      std::ranges::any_of(entries, [&](const auto& one) { return one.key.network == name; });
   if (!name.empty() && !is_cached) find_network(settings, name);
 }
 

@@ -15,7 +15,7 @@ bool knows_status(const cni::Runtime& runtime, const std::string& type) {
   list.name = "status";
   list.plugins.push_back({.type = type, .conf = nlohmann::json::object()});
   const std::vector<std::string> versions = runtime.versions(list).front().versions;
-  return std::find(versions.begin(), versions.end(), "1.1.0") != versions.end();
+  return std::ranges::find(versions, "1.1.0") != versions.end();
 }
 
 }  // namespace

@@ -27,8 +27,8 @@ constexpr std::uint32_t kEvents = IN_MOVE | IN_CREATE | IN_DELETE | IN_CLOSE_WRI
 bool is_changed(const Options& options) {
   const Folder folder = Folder::create(options.dir);
   const Identities found = identify(folder, options.names, Self::read());
-  return std::any_of(found.begin(), found.end(),
-                     [](const auto& one) { return one.second.kind != Identity::Kind::kSame; });
+  return std::ranges::any_of(
+      found, [](const auto& one) { return one.second.kind != Identity::Kind::kSame; });
 }
 
 // At most kMaxPerHour: two installers that undo each other would keep the node busy.

@@ -86,8 +86,8 @@ Fd socket_in(const NetNs& ns) {
 
 Bytes arp_request(const Mac& own, const Ip& sender, const Ip& address) {
   ether_header ethernet{};
-  std::fill(std::begin(ethernet.ether_dhost), std::end(ethernet.ether_dhost), 0xff);
-  std::copy(own.bytes.begin(), own.bytes.end(), ethernet.ether_shost);
+  std::ranges::fill(ethernet.ether_dhost, 0xff);
+  std::ranges::copy(own.bytes, ethernet.ether_shost);
   ethernet.ether_type = htons(ETHERTYPE_ARP);
   ether_arp arp{};
   arp.ea_hdr = {.ar_hrd = htons(ARPHRD_ETHER),
@@ -95,7 +95,7 @@ Bytes arp_request(const Mac& own, const Ip& sender, const Ip& address) {
                 .ar_hln = sizeof arp.arp_sha,
                 .ar_pln = sizeof arp.arp_spa,
                 .ar_op = htons(ARPOP_REQUEST)};
-  std::copy(own.bytes.begin(), own.bytes.end(), arp.arp_sha);
+  std::ranges::copy(own.bytes, arp.arp_sha);
   std::copy_n(sender.data(), sizeof arp.arp_spa, arp.arp_spa);
   std::copy_n(address.data(), sizeof arp.arp_tpa, arp.arp_tpa);
   Bytes frame(sizeof ethernet + sizeof arp);

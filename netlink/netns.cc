@@ -80,7 +80,7 @@ std::optional<NetNs> NetNs::find(const std::string& path) {
   if (fd && is_netns(fd.get())) return NetNs(std::move(fd));
   // These say nothing about what is there.
   constexpr int kNoAnswer[] = {EMFILE, ENFILE, ENOMEM, EPERM, EACCES, EIO, EINTR};
-  if (std::find(std::begin(kNoAnswer), std::end(kNoAnswer), errno) != std::end(kNoAnswer)) {
+  if (std::ranges::find(kNoAnswer, errno) != std::end(kNoAnswer)) {
     throw not_opened(path, errno);
   }
   return std::nullopt;

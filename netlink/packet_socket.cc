@@ -84,7 +84,7 @@ void PacketSocket::send(View packet, const std::optional<Mac>& to) {
   sockaddr_ll where = address_of(link_);
   where.sll_halen = sizeof(Mac::bytes);
   if (to) {
-    std::copy(to->bytes.begin(), to->bytes.end(), where.sll_addr);
+    std::ranges::copy(to->bytes, where.sll_addr);
   } else {
     std::fill_n(where.sll_addr, where.sll_halen, std::uint8_t{0xff});
   }

@@ -49,7 +49,7 @@ Findings check_names(const Node& node) {
                    {list.name}});
   }
   if (files.size() > 1) {
-    const auto by_name = std::min_element(files.begin(), files.end());
+    const auto by_name = std::ranges::min_element(files);
     out.push_back({Level::kNote,
                    cat("of ", files.size(), " networks containerd uses only that of ", *by_name),
                    "containerd uses the first file in alphabetical order"});

@@ -69,7 +69,7 @@ Findings check_leases(const Node& node) {
     }
   }
   for (const auto& [server, all] : ends) {
-    const std::int64_t first = *std::min_element(all.begin(), all.end());
+    const std::int64_t first = *std::ranges::min_element(all);
     out.push_back({Level::kNote, cat(counted(all.size(), "DHCP lease"), " of server ", server),
                    first == std::numeric_limits<std::int64_t>::max()
                        ? "no lease ends"

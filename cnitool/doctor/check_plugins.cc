@@ -168,7 +168,7 @@ Finding finding_for(const Node& node, const Broken& how, const Names& types) {
 bool speaks(const PluginFile& program, const std::string& version) {
   const std::string wanted = version.empty() ? "0.1.0" : version;
   const auto& known = program.versions;
-  return known.empty() || std::find(known.begin(), known.end(), wanted) != known.end();
+  return known.empty() || std::ranges::find(known, wanted) != known.end();
 }
 
 }  // namespace
@@ -211,8 +211,8 @@ Findings check_versions(const Node& node) {
 Findings check_runtimes(const Node& node) {
   Findings out;
   const auto& lists = node.networks.lists;
-  const auto first = std::min_element(lists.begin(), lists.end(),
-                                      [](const auto& a, const auto& b) { return a.file < b.file; });
+  const auto first =
+      std::ranges::min_element(lists, [](const auto& a, const auto& b) { return a.file < b.file; });
   for (const cni::NetworkList& list : lists) {
     const auto doc = json_or_text(list.text);
     const auto written = doc.find("cniVersion");

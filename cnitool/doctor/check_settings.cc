@@ -24,9 +24,9 @@ std::optional<long> number(const Node& node, const std::string& key) {
 }
 
 std::string command(std::string key, long value) {
-  std::replace(key.begin(), key.end(), '.', '\n');
-  std::replace(key.begin(), key.end(), '/', '.');
-  std::replace(key.begin(), key.end(), '\n', '/');  // a dot of a link's name
+  std::ranges::replace(key, '.', '\n');
+  std::ranges::replace(key, '/', '.');
+  std::ranges::replace(key, '\n', '/');  // a dot of a link's name
   return cat("sysctl -w ", key, "=", value);
 }
 
@@ -180,9 +180,8 @@ Findings check_clock(const Node& node) {
                    "certificates are invalid, and ages of files are unknown",
                    "timedatectl set-ntp true"});
   }
-  const auto late = static_cast<std::size_t>(
-      std::count_if(node.attachments.begin(), node.attachments.end(),
-                    [&](const auto& one) { return one.modified > node.now + kDay; }));
+  const auto late = static_cast<std::size_t>(std::ranges::count_if(
+      node.attachments, [&](const auto& one) { return one.modified > node.now + kDay; }));
   if (late > 0) {
     out.push_back({Level::kWarning, cat("dated in the future: ", counted(late, "attachment")),
                    "the clock was set back: leases of this boot look older than the boot",

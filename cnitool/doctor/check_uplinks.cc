@@ -273,8 +273,8 @@ Findings check_uplink(const Node& node) {
   if (v4) check_default_route(node, Family::kIpv4, out);
   // A node without any IPv6 beyond its links may have networks that are of both families.
   const bool has_v6 =
-      std::any_of(node.routes.begin(), node.routes.end(),
-                  [](const auto& route) { return !route.dst.ip.is_v4() && route.gateway; }) ||
+      std::ranges::any_of(
+          node.routes, [](const auto& route) { return !route.dst.ip.is_v4() && route.gateway; }) ||
       !stranded_pods(node, Family::kIpv6).empty();
   if (uses(node, Family::kIpv6) && (!v4 || has_v6)) check_default_route(node, Family::kIpv6, out);
   return out;

@@ -36,8 +36,8 @@ const std::string* unseen_by(const Node& node, const Check& check) {
 bool is_about_asked(const Node& node, const Finding& one) {
   if (!node.is_of_one_pod()) return true;
   if (one.networks.empty()) return one.level == Level::kError || one.level == Level::kUnknown;
-  return std::any_of(one.networks.begin(), one.networks.end(),
-                     [&node](const std::string& network) { return is_asked_for(node, network); });
+  return std::ranges::any_of(
+      one.networks, [&node](const std::string& network) { return is_asked_for(node, network); });
 }
 
 void run(const Check& check, const Node& node, std::vector<Answer>& out) {
@@ -66,9 +66,8 @@ std::vector<Answer> answers_on(const Node& node) {
 }
 
 std::size_t count(const std::vector<Answer>& answers, Level level) {
-  return static_cast<std::size_t>(
-      std::count_if(answers.begin(), answers.end(),
-                    [level](const Answer& one) { return one.finding.level == level; }));
+  return static_cast<std::size_t>(std::ranges::count_if(
+      answers, [level](const Answer& one) { return one.finding.level == level; }));
 }
 
 // The order is that of Level.

@@ -141,7 +141,7 @@ void add_legacy(Firewall& into) {
 
 bool is_for(const Node& node, const NatExemption& rule, const std::string& network) {
   const auto all = subnets(node);
-  return std::any_of(all.begin(), all.end(), [&](const Subnet& one) {
+  return std::ranges::any_of(all, [&](const Subnet& one) {
     return one.network == network && AddressSpan::of(one.range.subnet).overlaps(rule.source);
   });
 }
@@ -168,13 +168,12 @@ Firewall read_firewall() {
 }
 
 Findings check_backends(const Node& node) {
-  const bool of_nft =
-      std::any_of(node.firewall.chains.begin(), node.firewall.chains.end(), [](const auto& chain) {
-        const std::string& name = chain.chain;
-        const bool built_in = name == "FORWARD" || name == "POSTROUTING" || name == "PREROUTING" ||
-                              name == "INPUT" || name == "OUTPUT";
-        return built_in && (chain.table == "nat" || chain.table == "filter");
-      });
+  const bool of_nft = std::ranges::any_of(node.firewall.chains, [](const auto& chain) {
+    const std::string& name = chain.chain;
+    const bool built_in = name == "FORWARD" || name == "POSTROUTING" || name == "PREROUTING" ||
+                          name == "INPUT" || name == "OUTPUT";
+    return built_in && (chain.table == "nat" || chain.table == "filter");
+  });
   if (node.firewall.lacks_legacy_save) {
     return {{Level::kWarning, "tables of iptables-legacy are in use, and were not read",
              "iptables-legacy-save is not installed", "install the package iptables"}};
@@ -187,7 +186,7 @@ Findings check_backends(const Node& node) {
 
 bool has_masquerading(const Node& node) {
   const auto all = bridge_networks(node);
-  return std::any_of(all.begin(), all.end(), is_masqueraded_by_nftables);
+  return std::ranges::any_of(all, is_masqueraded_by_nftables);
 }
 
 // ACCEPT of nftables ends no more than the chain that it is in (nft(8), "verdict statement"), and

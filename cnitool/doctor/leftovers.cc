@@ -222,7 +222,7 @@ Findings check_leftovers(const Node& node) {
     if (one.life == cni::Life::kDead) {
       left[network].push_back(text_of(found));
       auto& plugins = removed[network];
-      if (std::find(plugins.begin(), plugins.end(), *conf) == plugins.end()) plugins += *conf;
+      if (std::ranges::find(plugins, *conf) == plugins.end()) plugins += *conf;
     } else if (!one.ifname.empty()) {
       const cni::AttachmentKey key{network, one.container_id, one.ifname};
       if (!lost.contains(key)) alive[network].named.insert(name_of(node, key));

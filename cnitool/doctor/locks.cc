@@ -108,8 +108,8 @@ std::vector<HeldLock> held_locks(const Node& node) {
 }
 
 bool is_locked(const Node& node, const std::string& network) {
-  return std::any_of(node.held_locks.begin(), node.held_locks.end(),
-                     [&](const HeldLock& one) { return one.networks.contains(network); });
+  return std::ranges::any_of(node.held_locks,
+                             [&](const HeldLock& one) { return one.networks.contains(network); });
 }
 
 // A call gives up after 60 s (cni::kLockDeadline), so that a runtime sees it fail and tries again.

@@ -115,11 +115,10 @@ bool uses(const Node& node, Family family, const std::string& network) {
   }
   const cni::NetworkList* const list = node.network(network);
   if (list != nullptr && !is_routed(*list)) return false;
-  return std::any_of(node.attachments.begin(), node.attachments.end(), [&](const auto& one) {
+  return std::ranges::any_of(node.attachments, [&](const auto& one) {
     const auto& ips = one.result.ips;
     return one.is_alive() && one.key.network == network &&
-           std::any_of(ips.begin(), ips.end(),
-                       [&](const auto& ip) { return ip.cidr.ip.family() == family; });
+           std::ranges::any_of(ips, [&](const auto& ip) { return ip.cidr.ip.family() == family; });
   });
 }
 
@@ -127,8 +126,8 @@ bool uses(const Node& node, Family family) {
   std::set<std::string> networks;
   for (const Subnet& one : subnets(node)) networks.insert(one.network);
   for (const AttachmentState& one : node.attachments) networks.insert(one.key.network);
-  return std::any_of(networks.begin(), networks.end(),
-                     [&](const std::string& network) { return uses(node, family, network); });
+  return std::ranges::any_of(
+      networks, [&](const std::string& network) { return uses(node, family, network); });
 }
 
 Names networks_with(const Node& node, Family family) {
@@ -145,7 +144,7 @@ std::vector<std::string> uplinks(const Node& node, Family family) {
     if (!route.dst.is_default() || route.dst.ip.family() != family || route.table != kMainTable)
       continue;
     const netlink::Link* const link = node.link(route.link);
-    if (link != nullptr && std::find(out.begin(), out.end(), link->name) == out.end()) {
+    if (link != nullptr && std::ranges::find(out, link->name) == out.end()) {
       out.push_back(link->name);
     }
   }

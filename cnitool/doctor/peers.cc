@@ -21,8 +21,7 @@ bool is_tunnel(const Node& node, const MatchedRoute& way) {
   constexpr const char* kKinds[] = {"vxlan", "wireguard", "geneve", "ipip",
                                     "sit",   "gre",       "ip6tnl", "tun"};
   const netlink::Link* const link = node.link(way.route.link);
-  return link != nullptr &&
-         std::find(std::begin(kKinds), std::end(kKinds), link->kind) != std::end(kKinds);
+  return link != nullptr && std::ranges::find(kKinds, link->kind) != std::end(kKinds);
 }
 
 // A default route does not know the subnet, and the route of an own network is not to the peer.
@@ -84,7 +83,7 @@ void check_route(const Node& node, const Peer& peer, const PeerSubnet& one, Find
 }
 
 bool is_excepted(const BridgeNetwork& network, const netlink::Cidr& subnet) {
-  return std::any_of(network.masq_except.begin(), network.masq_except.end(), [&](const auto& text) {
+  return std::ranges::any_of(network.masq_except, [&](const auto& text) {
     const auto range = netlink::Cidr::parse(text);
     return range && range->contains(subnet.ip) && range->prefix <= subnet.prefix;
   });

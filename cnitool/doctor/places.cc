@@ -127,7 +127,7 @@ bool is_full(const FileSystem& one) {
 bool is_of_disk(const Node& node, std::string_view error) {
   const auto has = [&](int number, auto&& is_so) {
     return error.find(netlink::errno_text(number)) != error.npos &&
-           std::any_of(node.file_systems.begin(), node.file_systems.end(), is_so);
+           std::ranges::any_of(node.file_systems, is_so);
   };
   const bool is_named = std::ranges::any_of(
       node.no_folders, [&](const std::string& path) { return error.find(path) != error.npos; });

@@ -140,9 +140,9 @@ Names users_of(const Node& node, std::string_view type) {
 }
 
 const PluginFile* broken_of(const Node& node, const std::set<std::string>& types) {
-  const auto found = std::find_if(
-      node.programs.begin(), node.programs.end(),
-      [&](const PluginFile& one) { return types.contains(one.type) && one.is_broken(); });
+  const auto found = std::ranges::find_if(node.programs, [&](const PluginFile& one) {
+    return types.contains(one.type) && one.is_broken();
+  });
   return found == node.programs.end() ? nullptr : &*found;
 }
 

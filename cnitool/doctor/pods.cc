@@ -55,10 +55,9 @@ std::string remove_host_routes(const Node& node, const AttachmentState& pod) {
 }  // namespace
 
 bool is_asked_for(const Node& node, const std::string& network) {
-  return !node.is_of_one_pod() ||
-         std::any_of(node.attachments.begin(), node.attachments.end(), [&](const auto& one) {
-           return one.key.network == network && node.which.has(one.key);
-         });
+  return !node.is_of_one_pod() || std::ranges::any_of(node.attachments, [&](const auto& one) {
+    return one.key.network == network && node.which.has(one.key);
+  });
 }
 
 std::string live_host_ports(const Node& node, const std::string& network) {
@@ -82,9 +81,9 @@ std::string name_of(const Node& node, const cni::AttachmentKey& key) {
   const std::string id = key.container_id.substr(0, 12);
   const auto* const own = find_by(node.attachments, &AttachmentState::key, key);
   const std::string pod = own == nullptr ? "" : own->pod;
-  const bool is_shared = std::any_of(
-      node.attachments.begin(), node.attachments.end(),
-      [&](const auto& one) { return one.pod == pod && one.key.container_id != key.container_id; });
+  const bool is_shared = std::ranges::any_of(node.attachments, [&](const auto& one) {
+    return one.pod == pod && one.key.container_id != key.container_id;
+  });
   return cat(pod, pod.empty() || !is_shared ? "" : " ", pod.empty() || is_shared ? id : "", " (",
              key.ifname, ")");
 }
@@ -103,7 +102,7 @@ std::string restart_of(const Node& node, const std::vector<const cni::Attachment
     const bool is_named = own != nullptr && !own->pod.empty();
     names.push_back(is_named ? own->pod : cat("of container ", key->container_id));
   }
-  std::sort(names.begin(), names.end());
+  std::ranges::sort(names);
   names.erase(std::unique(names.begin(), names.end()), names.end());
   constexpr std::size_t kMax = 10;  // more are read in the lines of the finding
   if (names.size() > kMax) return "restart these pods";

@@ -224,9 +224,9 @@ class RuleReader {
   // An interval is an element where it begins and one behind its end, which may be the begin of
   // another; that up to the last address has no end.
   void add_spans(std::vector<nf::Element>& elements, std::vector<AddressSpan>& spans) {
-    const bool has_ends = std::any_of(elements.begin(), elements.end(),
-                                      [](const nf::Element& one) { return one.ends_interval; });
-    std::sort(elements.begin(), elements.end(), [](const nf::Element& a, const nf::Element& b) {
+    const bool has_ends =
+        std::ranges::any_of(elements, [](const nf::Element& one) { return one.ends_interval; });
+    std::ranges::sort(elements, [](const nf::Element& a, const nf::Element& b) {
       return a.key == b.key ? a.ends_interval && !b.ends_interval : a.key < b.key;
     });
     for (std::size_t i = 0; i < elements.size(); ++i) {

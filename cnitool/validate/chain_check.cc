@@ -22,7 +22,7 @@ void refuse(const PluginText& plugin, const std::string& what, Diagnostics& diag
 // A chained plugin gets the result of those before it alone.
 void check_before(const NetworkText& network, Diagnostics& diagnostics) {
   const auto is_maker = [](const PluginText& plugin) { return plugin.facts.has(Fact::kInterface); };
-  const auto maker = std::find_if(network.plugins.begin(), network.plugins.end(), is_maker);
+  const auto maker = std::ranges::find_if(network.plugins, is_maker);
   if (maker == network.plugins.end()) return;
   for (auto plugin = network.plugins.begin(); plugin != maker; ++plugin) {
     if (!plugin->facts.has(Fact::kChained)) continue;
@@ -291,10 +291,9 @@ void check_together(const std::list<NetworkText>& networks, Diagnostics& diagnos
   for (const NetworkText& network : networks) {
     const std::vector<SubnetStore> pools = pools_of(network);
     for (const SubnetStore& pool : pools) {
-      const auto clash =
-          std::find_if(before.begin(), before.end(), [&pool](const SubnetStore& other) {
-            return other.store != pool.store && overlap(other.subnet.cidr, pool.subnet.cidr);
-          });
+      const auto clash = std::ranges::find_if(before, [&pool](const SubnetStore& other) {
+        return other.store != pool.store && overlap(other.subnet.cidr, pool.subnet.cidr);
+      });
       if (clash == before.end()) continue;
       warn(*pool.plugin, pool.subnet.path,
            cat("overlaps with ", clash->subnet.cidr.network().str(), " of network ",

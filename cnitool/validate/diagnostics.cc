@@ -102,7 +102,7 @@ void Diagnostics::insert(const Document& document, cni::Span span, Diagnostic di
     return one.file == diagnostic.file && one.at == diagnostic.at &&
            (one.remark.severity == Severity::kError || one.str() == diagnostic.str());
   };
-  if (std::none_of(all_.begin(), all_.end(), covered)) all_.push_back(std::move(diagnostic));
+  if (std::ranges::none_of(all_, covered)) all_.push_back(std::move(diagnostic));
 }
 
 void Diagnostics::add(const Document& document, const std::string& path, Remark remark, At at) {
@@ -120,17 +120,16 @@ void Diagnostics::add(const std::string& file, Remark remark) {
 }
 
 std::size_t Diagnostics::count(Severity severity) const {
-  return static_cast<std::size_t>(
-      std::count_if(all_.begin(), all_.end(),
-                    [severity](const Diagnostic& one) { return one.remark.severity == severity; }));
+  return static_cast<std::size_t>(std::ranges::count_if(
+      all_, [severity](const Diagnostic& one) { return one.remark.severity == severity; }));
 }
 
 void Diagnostics::sort(const std::vector<std::string>& files) {
   const auto rank = [&files](const Diagnostic& one) {
-    return std::tuple(std::find(files.begin(), files.end(), one.file), one.at.line, one.at.column);
+    return std::tuple(std::ranges::find(files, one.file), one.at.line, one.at.column);
   };
-  std::stable_sort(all_.begin(), all_.end(),
-                   [&rank](const Diagnostic& a, const Diagnostic& b) { return rank(a) < rank(b); });
+  std::ranges::stable_sort(
+      all_, [&rank](const Diagnostic& a, const Diagnostic& b) { return rank(a) < rank(b); });
 }
 
 void print(const Diagnostics& diagnostics, const Output& output) {

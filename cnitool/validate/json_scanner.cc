@@ -63,7 +63,7 @@ class JsonScanner {
     const auto before = [](const TextMistake& a, const TextMistake& b) {
       return a.at.begin < b.at.begin;
     };
-    std::stable_sort(out_.mistakes.begin(), out_.mistakes.end(), before);
+    std::ranges::stable_sort(out_.mistakes, before);
     return std::move(out_);
   }
 
@@ -246,8 +246,8 @@ class JsonScanner {
     const std::string below =
         path.empty() || name.starts_with('[') ? path + name : path + "." + name;
     const auto& members = out.get_ref<const json::object_t&>();
-    const auto same = std::find_if(members.begin(), members.end(),
-                                   [&](const auto& one) { return is_same_key(one.first, name); });
+    const auto same = std::ranges::find_if(
+        members, [&](const auto& one) { return is_same_key(one.first, name); });
     if (same != members.end()) {
       const std::string other = same->first;
       const std::string first = below.substr(0, below.size() - name.size()) + other;

@@ -87,13 +87,13 @@ const TextPlace& JsonText::nearest(std::string_view path) const {
 bool begins_character(char c) { return (static_cast<unsigned char>(c) & 0xC0U) != 0x80U; }
 
 std::size_t characters(std::string_view text) {
-  return static_cast<std::size_t>(std::count_if(text.begin(), text.end(), begins_character));
+  return static_cast<std::size_t>(std::ranges::count_if(text, begins_character));
 }
 
 TextPosition position_in(std::string_view text, std::size_t offset) {
   const std::string_view before = text.substr(0, offset);
   TextPosition out;
-  out.line += static_cast<std::size_t>(std::count(before.begin(), before.end(), '\n'));
+  out.line += static_cast<std::size_t>(std::ranges::count(before, '\n'));
   out.column += characters(before.substr(before.rfind('\n') + 1));
   return out;
 }

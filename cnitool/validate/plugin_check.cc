@@ -49,7 +49,7 @@ bool is_usable(const Checked& in, const std::string& type, const std::string& ke
   const std::string& version = in.network.version;
   const std::string wanted = version.empty() ? "0.1.0" : version;
   if (in.network.version_known &&
-      std::find(facts.versions.begin(), facts.versions.end(), wanted) == facts.versions.end()) {
+      std::ranges::find(facts.versions, wanted) == facts.versions.end()) {
     in.diagnostics.add(in.document(), in.at(key),
                        {.what = cat("plugin ", type, " does not support cniVersion ", wanted,
                                     ", it supports ", joined(facts.versions))});
@@ -83,7 +83,7 @@ std::string value_meant(const Checked& in, const std::string& path) {
 std::string suggestion_of(const Checked& in, const cni::Complaint& complaint) {
   constexpr std::string_view kByRuntime = "runtimeConfig.";
   const auto is_path_in = [&complaint](const auto& all) {
-    return std::find(std::begin(all), std::end(all), complaint.path) != std::end(all);
+    return std::ranges::find(all, complaint.path) != std::end(all);
   };
   const std::string& meant = complaint.suggestion;
   if (meant.starts_with(kByRuntime) && in.network.has_runtime) {
@@ -167,7 +167,7 @@ void check_capabilities(const Checked& in, const std::vector<std::string>& known
   const json* const declared = member(in.plugin().conf(), "capabilities");
   if (declared == nullptr || !declared->is_object()) return;
   for (const auto& [name, ignored] : declared->items()) {
-    if (std::find(known.begin(), known.end(), name) != known.end()) continue;
+    if (std::ranges::find(known, name) != known.end()) continue;
     in.diagnostics.add(in.document(), in.at(cat("capabilities.", name)),
                        {Severity::kWarning,
                         cat("no capability of ", in.plugin().type,
@@ -269,7 +269,7 @@ void note_foreign(const Checked& in, const std::string& type, const std::string&
       cat("plugin ", type, " does not describe its keys: only those of the spec are checked");
   const auto same = [&text](const Diagnostic& one) { return one.remark.what == text; };
   const auto& all = in.diagnostics.all();
-  if (std::any_of(all.begin(), all.end(), same)) return;
+  if (std::ranges::any_of(all, same)) return;
   in.diagnostics.add(in.document(), in.at(key), {Severity::kNote, text});
 }
 

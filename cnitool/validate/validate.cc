@@ -30,12 +30,11 @@ std::vector<std::string> files_in(const std::string& dir,
        it.increment(error)) {
     const std::string ending = it->path().extension().string();
     std::error_code unreadable;
-    if (std::find(endings.begin(), endings.end(), ending) != endings.end() &&
-        !it->is_directory(unreadable)) {
+    if (std::ranges::find(endings, ending) != endings.end() && !it->is_directory(unreadable)) {
       out.push_back(it->path().string());
     }
   }
-  std::sort(out.begin(), out.end());
+  std::ranges::sort(out);
   return out;
 }
 
@@ -190,7 +189,7 @@ std::vector<std::string> unread_files(const std::string& dir) {
     if (!ending.empty() && !is_read && it->is_regular_file(error))
       out.push_back(it->path().filename().string());
   }
-  std::sort(out.begin(), out.end());
+  std::ranges::sort(out);
   return out;
 }
 

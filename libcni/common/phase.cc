@@ -6,8 +6,8 @@
 namespace cni {
 
 void CallRecord::add(std::string_view phase, Nanoseconds took) noexcept try {
-  const auto found = std::find_if(phases_.begin(), phases_.end(),
-                                  [phase](const auto& one) { return one.first == phase; });
+  const auto found =
+      std::ranges::find_if(phases_, [phase](const auto& one) { return one.first == phase; });
   if (found != phases_.end()) {
     found->second += took;
   } else {

@@ -60,8 +60,8 @@ std::uint64_t AddressRange::size() const {
 }
 
 const AddressRange* RangeSet::find(const Ip& ip) const {
-  const auto it = std::find_if(ranges.begin(), ranges.end(),
-                               [&ip](const AddressRange& range) { return range.contains(ip); });
+  const auto it =
+      std::ranges::find_if(ranges, [&ip](const AddressRange& range) { return range.contains(ip); });
   return it == ranges.end() ? nullptr : &*it;
 }
 
@@ -71,9 +71,9 @@ bool RangeSet::gives(const Ip& ip) const {
 }
 
 bool RangeSet::overlaps(const RangeSet& other) const {
-  return std::any_of(ranges.begin(), ranges.end(), [&other](const AddressRange& mine) {
-    return std::any_of(other.ranges.begin(), other.ranges.end(),
-                       [&mine](const AddressRange& theirs) { return mine.overlaps(theirs); });
+  return std::ranges::any_of(ranges, [&other](const AddressRange& mine) {
+    return std::ranges::any_of(
+        other.ranges, [&mine](const AddressRange& theirs) { return mine.overlaps(theirs); });
   });
 }
 

@@ -64,8 +64,7 @@ std::map<std::string, std::string, std::less<>> parse_args(std::string_view text
     const auto value = pair.substr(equals + 1);
     if (key == "IgnoreUnknown") {
       ignore_unknown = parse_bool(value, pair);
-    } else if (std::any_of(known.begin(), known.end(),
-                           [&](const Key& one) { return key == one.name; })) {
+    } else if (std::ranges::any_of(known, [&](const Key& one) { return key == one.name; })) {
       out.insert_or_assign(std::string(key), std::string(value));
     } else {
       unknown += cat(unknown.empty() ? "" : " ", "\"", pair, "\"");

@@ -87,8 +87,7 @@ constexpr Key kCommon[] = {
 };
 
 Key* find(std::vector<Key>& keys, std::string_view name) {
-  const auto it =
-      std::find_if(keys.begin(), keys.end(), [name](const Key& key) { return key.name == name; });
+  const auto it = std::ranges::find_if(keys, [name](const Key& key) { return key.name == name; });
   return it == keys.end() ? nullptr : &*it;
 }
 

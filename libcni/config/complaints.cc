@@ -61,8 +61,7 @@ bool allows_text(const Key& key, const std::string& text) {
     case Type::kIntegerOrString:
       return true;
     case Type::kEnum:
-      return std::find(key.enumeration.begin(), key.enumeration.end(), text) !=
-             key.enumeration.end();
+      return std::ranges::find(key.enumeration, text) != key.enumeration.end();
     case Type::kIp:
       return Ip::parse(text).has_value();
     case Type::kCidr:

@@ -48,15 +48,15 @@ bool has_spellings(const nlohmann::json::object_t& object) {
   for (const auto& [key, value] : object) {
     if (!is_sysctl(key)) keys.push_back(lower(key));
   }
-  std::sort(keys.begin(), keys.end());
-  return std::adjacent_find(keys.begin(), keys.end()) != keys.end();
+  std::ranges::sort(keys);
+  return std::ranges::adjacent_find(keys) != keys.end();
 }
 
 bool has_spellings(const nlohmann::json& value) {
   const auto* const object = value.get_ptr<const nlohmann::json::object_t*>();
   if (object != nullptr && has_spellings(*object)) return true;
-  return value.is_structured() && std::any_of(value.begin(), value.end(),
-                                              [](const auto& one) { return has_spellings(one); });
+  return value.is_structured() &&
+         std::ranges::any_of(value, [](const auto& one) { return has_spellings(one); });
 }
 
 // Drops keys that come again later in another case.

@@ -143,7 +143,7 @@ template <class... Conf, std::size_t... N>
 constexpr KeysOf<void, (N + ...)> joined(const KeysOf<Conf, N>&... tables) {
   KeysOf<void, (N + ...)> out{};
   auto at = out.list.begin();
-  ((at = std::copy(tables.list.begin(), tables.list.end(), at)), ...);
+  ((at = std::ranges::copy(tables.list, at).out), ...);
   return out;
 }
 

@@ -26,14 +26,13 @@ constexpr Unlike kUnlike[] = {{"delegates", "delegate"},
                               {"noSnat", "snat"}};
 
 bool is_unlike(std::string_view unknown, std::string_view known) {
-  return std::any_of(std::begin(kUnlike), std::end(kUnlike), [&](const Unlike& pair) {
-    return pair.unknown == unknown && pair.known == known;
-  });
+  return std::ranges::any_of(
+      kUnlike, [&](const Unlike& pair) { return pair.unknown == unknown && pair.known == known; });
 }
 
 // The key of exactly this name; null: there is none.
 const Key* find_exact(KeyList keys, const std::string& name) {
-  const auto* const found = std::find_if(keys.begin(), keys.end(), [&name](const Key& key) {
+  const auto* const found = std::ranges::find_if(keys, [&name](const Key& key) {
     return key.name[0] == name[0] && std::strcmp(key.name, name.c_str()) == 0;
   });
   return found == keys.end() ? nullptr : found;
@@ -45,14 +44,14 @@ bool knows_all(KeyList keys, const json& object);
 bool knows_all_in(const Key& key, const json& value) {
   if (key.keys.begin() == key.keys.end() || key.open) return true;
   if (value.is_object()) return knows_all(key.keys, value);
-  return !value.is_array() || std::all_of(value.begin(), value.end(), [&key](const json& element) {
+  return !value.is_array() || std::ranges::all_of(value, [&key](const json& element) {
     return knows_all_in(key, element);
   });
 }
 
 bool knows_all(KeyList keys, const json& object) {
   const auto& members = object.get_ref<const json::object_t&>();
-  return std::all_of(members.begin(), members.end(), [keys](const auto& member) {
+  return std::ranges::all_of(members, [keys](const auto& member) {
     const Key* const key = find_exact(keys, member.first);
     return key != nullptr && knows_all_in(*key, member.second);
   });
@@ -61,7 +60,7 @@ bool knows_all(KeyList keys, const json& object) {
 bool knows_all(const Manual& manual, const json& config) {
   const Key* const runtime = find_exact(manual.keys, std::string(kOfRuntime));
   const auto& members = config.get_ref<const json::object_t&>();
-  return std::all_of(members.begin(), members.end(), [&](const auto& member) {
+  return std::ranges::all_of(members, [&](const auto& member) {
     const auto& [name, value] = member;
     if (name == "capabilities" && value.is_object()) {
       return knows_all(runtime == nullptr ? KeyList() : runtime->keys, value);

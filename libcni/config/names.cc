@@ -16,7 +16,7 @@ bool is_name_char(char c) {
 }
 
 bool is_name(std::string_view text) {
-  return !text.empty() && std::all_of(text.begin(), text.end(), is_name_char) && text[0] != '_' &&
+  return !text.empty() && std::ranges::all_of(text, is_name_char) && text[0] != '_' &&
          text[0] != '.' && text[0] != '-';
 }
 
@@ -29,8 +29,8 @@ bool is_space_at(std::string_view text, std::size_t i) {
       "\xe2\x80\x82", "\xe2\x80\x83", "\xe2\x80\x84", "\xe2\x80\x85", "\xe2\x80\x86",
       "\xe2\x80\x87", "\xe2\x80\x88", "\xe2\x80\x89", "\xe2\x80\x8a", "\xe2\x80\xa8",
       "\xe2\x80\xa9", "\xe2\x80\xaf", "\xe2\x81\x9f", "\xe3\x80\x80"};
-  return std::any_of(std::begin(kSpaces), std::end(kSpaces),
-                     [&](std::string_view space) { return text.substr(i, space.size()) == space; });
+  return std::ranges::any_of(
+      kSpaces, [&](std::string_view space) { return text.substr(i, space.size()) == space; });
 }
 
 }  // namespace

@@ -17,7 +17,7 @@ sockaddr_un socket_address(const std::string& path) {
     throw Error(Code::kInvalidConfig,
                 cat("the socket path '", path, "' must have 1 to ", kMaxSocketPath, " bytes"));
   }
-  std::copy(path.begin(), path.end(), out.sun_path);
+  std::ranges::copy(path, out.sun_path);
   return out;
 }
 

@@ -26,7 +26,7 @@ Outcome run_node_tool(const std::string& file, const std::vector<std::string>& a
 
 Error tool_error(Code code, const std::string& file, const Outcome& outcome) {
   std::string text = outcome.err.substr(0, outcome.err.find_last_not_of('\n') + 1);
-  std::replace(text.begin(), text.end(), '\n', ' ');
+  std::ranges::replace(text, '\n', ' ');
   return {code, cat("run '", file, "': ", text)};
 }
 

@@ -29,8 +29,8 @@ constinit std::span<const Plugin* const> linked_plugins;
 constinit std::span<const std::string_view> ipam_names, other_names;
 
 const Plugin* find(std::string_view type) noexcept {
-  const auto found = std::find_if(linked_plugins.begin(), linked_plugins.end(),
-                                  [type](const Plugin* plugin) { return plugin->name == type; });
+  const auto found = std::ranges::find_if(
+      linked_plugins, [type](const Plugin* plugin) { return plugin->name == type; });
   return found == linked_plugins.end() ? nullptr : *found;
 }
 

@@ -97,7 +97,7 @@ Cache::Listing Cache::list() const {
   const auto results = results_in(dir_);
   if (!results) return out;
   auto names = results->names();
-  std::sort(names.begin(), names.end());
+  std::ranges::sort(names);
   for (const std::string& name : names) {
     if (name.starts_with('.')) continue;  // half written
     const auto file = results->read(name);

@@ -129,13 +129,13 @@ std::vector<std::string> files_in(const std::string& dir,
   for (; !error && it != fs::directory_iterator(); it.increment(error)) {
     const std::string extension = it->path().extension().string();
     std::error_code unreadable;  // a link to nowhere
-    if (std::find(extensions.begin(), extensions.end(), extension) != extensions.end() &&
+    if (std::ranges::find(extensions, extension) != extensions.end() &&
         it->is_regular_file(unreadable)) {
       out.push_back(it->path().string());
     }
   }
   if (error) throw Error(Code::kIoFailure, cat("list '", dir, "': ", error.message()));
-  std::sort(out.begin(), out.end());
+  std::ranges::sort(out);
   return out;
 }
 
@@ -255,7 +255,7 @@ NetworkList load_list(const std::string& file) {
 
 const NetworkList& Networks::find(const std::string& name) const {
   const auto has_name = [&name](const NetworkList& list) { return list.name == name; };
-  const auto found = std::find_if(lists.begin(), lists.end(), has_name);
+  const auto found = std::ranges::find_if(lists, has_name);
   // Lists come before single configs, and each kind by file name.
   const auto rank = [](const std::string& file) {
     return std::pair(fs::path(file).extension() != ".conflist", file);

@@ -201,7 +201,7 @@ Runtime::PluginVersions PluginCaller::versions(const PluginConf& plugin) const {
 
 bool PluginCaller::has_verb(const PluginConf& plugin, Command verb) const {
   const auto has = [verb](const std::vector<std::string>& verbs) {
-    return std::find(verbs.begin(), verbs.end(), str(verb)) != verbs.end();
+    return std::ranges::find(verbs, str(verb)) != verbs.end();
   };
   KnownVerbs* const known = options_.known_verbs.get();
   if (known == nullptr) return has(versions(plugin).verbs);

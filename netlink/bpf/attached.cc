@@ -48,7 +48,7 @@ int call(std::uint32_t command, Attributes& attributes) {
 }
 
 bool is_in(const std::vector<std::uint32_t>& list, std::uint32_t one) {
-  return std::find(list.begin(), list.end(), one) != list.end();
+  return std::ranges::find(list, one) != list.end();
 }
 
 struct Attached {
@@ -64,7 +64,7 @@ std::vector<Attached> attached_to(int link, std::uint32_t type) {
   query.count = kMaxPrograms;
   if (call(BPF_PROG_QUERY, query) != 0) {
     constexpr int kHasNone[] = {EINVAL, ENOSYS, EPERM, ENOENT, EOPNOTSUPP, E2BIG};
-    if (std::find(std::begin(kHasNone), std::end(kHasNone), errno) != std::end(kHasNone)) return {};
+    if (std::ranges::find(kHasNone, errno) != std::end(kHasNone)) return {};
     throw Error("list the tcx programs of a link", errno);
   }
   std::vector<Attached> out;

@@ -157,7 +157,7 @@ std::string iifname_of(const Exprs& exprs) {
     const auto* const load = std::get_if<Meta>(&exprs[at]);
     const auto* const cmp = std::get_if<Cmp>(&exprs[at + 1]);
     if (load == nullptr || load->key != NFT_META_IIFNAME || load->set || cmp == nullptr) continue;
-    return {cmp->data.begin(), std::find(cmp->data.begin(), cmp->data.end(), std::uint8_t{0})};
+    return {cmp->data.begin(), std::ranges::find(cmp->data, std::uint8_t{0})};
   }
   return {};
 }

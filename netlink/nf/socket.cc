@@ -46,7 +46,7 @@ void append(std::vector<std::uint8_t>& out, Message message, std::uint32_t seque
 }
 
 bool removes(const Batch& batch) {
-  return std::any_of(batch.changes().begin(), batch.changes().end(), [](const Change& change) {
+  return std::ranges::any_of(batch.changes(), [](const Change& change) {
     return !std::holds_alternative<Table>(change) && !std::holds_alternative<Chain>(change) &&
            !std::holds_alternative<Rule>(change) && !std::holds_alternative<Set>(change) &&
            !std::holds_alternative<AddElements>(change);
@@ -62,7 +62,7 @@ Message rules_of(const ChainId& chain) {
 
 bool mentions_any(const Attributes& rule, const std::vector<Bytes>& wanted) {
   const View all = rule.bytes();
-  return std::any_of(wanted.begin(), wanted.end(), [&](const Bytes& one) {
+  return std::ranges::any_of(wanted, [&](const Bytes& one) {
     return ::memmem(all.data(), all.size(), one.data(), one.size()) != nullptr;
   });
 }
@@ -76,8 +76,8 @@ bool any_twice(const std::vector<Element>& elements) {
     if (a.ends_interval != b.ends_interval) return b.ends_interval;
     return std::lexicographical_compare(a.key.begin(), a.key.end(), b.key.begin(), b.key.end());
   };
-  std::sort(sorted.begin(), sorted.end(), precedes);
-  return std::adjacent_find(sorted.begin(), sorted.end(), std::not_fn(precedes)) != sorted.end();
+  std::ranges::sort(sorted, precedes);
+  return std::ranges::adjacent_find(sorted, std::not_fn(precedes)) != sorted.end();
 }
 
 }  // namespace
@@ -344,7 +344,7 @@ std::vector<Element> NfSocket::all_elements(const SetId& set) {
   const auto keep = [&](const Attributes& attributes) {
     ++messages;
     std::vector<Element> more = decode_elements(attributes);
-    std::move(more.begin(), more.end(), std::back_inserter(found));
+    std::ranges::move(more, std::back_inserter(found));
   };
   const Message request = encode_query(set, std::nullopt);
   std::uint32_t before = settled_generation();

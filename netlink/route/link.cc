@@ -30,7 +30,7 @@ void put_end(Message& message, const VethEnd& end, unsigned mtu) {
 // Kinds whose IFLA_LINK is the link below, not the other end.
 bool has_parent(std::string_view kind) {
   constexpr std::string_view kKinds[] = {"macvlan", "macvtap", "ipvlan", "ipvtap", "vlan"};
-  return std::find(std::begin(kKinds), std::end(kKinds), kind) != std::end(kKinds);
+  return std::ranges::find(kKinds, kind) != std::end(kKinds);
 }
 
 void decode_link_info(Link& link, const Attributes& info) {

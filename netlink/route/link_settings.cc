@@ -128,7 +128,7 @@ std::vector<RouteRequest> detach_xdp(const Link& link, const LinkSettings::Xdp& 
                                      const std::vector<std::uint32_t>& kept) {
   std::vector<RouteRequest> out;
   const auto detach = [&](std::uint32_t program, std::uint32_t flag) {
-    if (program == 0 || std::find(kept.begin(), kept.end(), program) != kept.end()) return;
+    if (program == 0 || std::ranges::find(kept, program) != kept.end()) return;
     out.push_back(change(link, "XDP program", [flag](Message& message) {
       message.nest(IFLA_XDP | NLA_F_NESTED, [&] {
         message.put_struct(IFLA_XDP_FD, std::int32_t{-1});  // none

@@ -52,8 +52,7 @@ PolicyRule decode_policy_rule(const Reply& reply) {
     if (one.type == FRA_TABLE) out.table = one.u32();
     if (one.type == FRA_PRIORITY) out.priority = one.u32();
     if (one.type == FRA_PROTOCOL) out.protocol = one.u8();
-    const bool is_known =
-        std::find(std::begin(kPlain), std::end(kPlain), one.type) != std::end(kPlain);
+    const bool is_known = std::ranges::find(kPlain, one.type) != std::end(kPlain);
     const bool is_no_limit = one.type != FRA_SUPPRESS_PREFIXLEN || one.u32() == ~0U;
     out.is_plain = out.is_plain && is_known && is_no_limit;
   }

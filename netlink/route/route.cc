@@ -145,8 +145,8 @@ std::vector<RouteCopy> copy_hops(const Reply& reply) {
 std::optional<RouteCopy> part_by(const RouteCopy& copy, const Link& link) {
   const auto& hops = copy.route.multipath;
   if (hops.empty()) return copy.route.link == link.index ? std::optional(copy) : std::nullopt;
-  const auto count = static_cast<std::size_t>(std::count_if(
-      hops.begin(), hops.end(), [&](const NextHop& hop) { return hop.link == link.index; }));
+  const auto count = static_cast<std::size_t>(
+      std::ranges::count_if(hops, [&](const NextHop& hop) { return hop.link == link.index; }));
   if (count == 0) return std::nullopt;
   if (count == hops.size()) return copy;
   RouteCopy out =

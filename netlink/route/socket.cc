@@ -32,8 +32,7 @@ unsigned char domain_of(Family family) { return family == Family::kIpv4 ? AF_INE
 bool is_unicast(const Reply& reply) { return reply.fixed<rtmsg>().rtm_type == RTN_UNICAST; }
 
 bool tolerates(const RouteRequest& request, int error) {
-  return error == 0 || std::find(request.tolerated.begin(), request.tolerated.end(), error) !=
-                           request.tolerated.end();
+  return error == 0 || std::ranges::find(request.tolerated, error) != request.tolerated.end();
 }
 
 // The module that the kernel lacks, by the words of rtnl_newlink() in net/core/rtnetlink.c,

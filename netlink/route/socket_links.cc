@@ -67,7 +67,7 @@ std::vector<Link> RouteSocket::dump_links(Message message) {
   const auto end = std::chrono::steady_clock::now() + kMaxDumping;
   const auto is_over = [end] { return std::chrono::steady_clock::now() >= end; };
   for (int attempt = 0; attempt < kMaxDumps && (attempt < 2 || !is_over()); ++attempt) {
-    std::move(now.begin(), now.end(), std::back_inserter(before));
+    std::ranges::move(now, std::back_inserter(before));
     now.clear();
     const bool consistent = dump_once("list links", message, [&now](const Reply& reply) {
       if (reply.type() == RTM_NEWLINK) now.push_back(decode_link(reply));

@@ -201,7 +201,7 @@ RouteRequest remove(const Link& link, const FilterGroup& group) {
 
 bool FilterState::redirects_all_to(int to) const {
   const bool all = kind == "u32" && protocol == ETH_P_ALL && !keys.empty() &&
-                   std::all_of(keys.begin(), keys.end(), [](const Key& k) { return k.mask == 0; });
+                   std::ranges::all_of(keys, [](const Key& k) { return k.mask == 0; });
   return all && !mirreds.empty() && mirreds.front().redirect && mirreds.front().to_link == to;
 }
 

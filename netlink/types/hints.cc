@@ -46,8 +46,7 @@ constexpr Module kModules[] = {
 
 std::string load_hint(std::string_view module) {
   const auto* const known =
-      std::find_if(std::begin(kModules), std::end(kModules),
-                   [module](const Module& one) { return one.name == module; });
+      std::ranges::find_if(kModules, [module](const Module& one) { return one.name == module; });
   const std::string how = cat("load the module '", module, "': modprobe ", module);
   return known == std::end(kModules) ? how : cat(how, " (", known->option, ")");
 }

@@ -75,7 +75,7 @@ void check_vlan_gateway(const Context& context, const Link& gateway, const Link&
 
 bool has_route(netlink::RouteSocket& host, const Link& device, const cni::Cidr& subnet) {
   const auto routes = host.routes(subnet.ip.family());
-  return std::any_of(routes.begin(), routes.end(), [&](const netlink::LinkRoute& one) {
+  return std::ranges::any_of(routes, [&](const netlink::LinkRoute& one) {
     return one.link == device.index && one.dst == subnet;
   });
 }

@@ -79,9 +79,8 @@ void check(const cni::Request& request) {
   const cni::Result previous = request.required_prev_result();
   const cni::Result lease = lease_of(request, conf);
   for (const cni::Address& address : lease.ips) {
-    const bool known =
-        std::any_of(previous.ips.begin(), previous.ips.end(),
-                    [&](const cni::Address& one) { return one.cidr == address.cidr; });
+    const bool known = std::ranges::any_of(
+        previous.ips, [&](const cni::Address& one) { return one.cidr == address.cidr; });
     if (known) continue;
     throw Error(Code::kInternal, cat("dhcp: the lease of '", request.ifname, "' is now ",
                                      address.cidr.str(), ", which prevResult does not have"));

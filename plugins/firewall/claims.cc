@@ -88,8 +88,7 @@ std::vector<ClaimedAddress> Claims::of(const Attachment& attachment) const {
   std::vector<ClaimedAddress> out;
   auto addresses = listed(owner);
   for (const Ip& ip : attachment.addresses) {
-    if (std::find(addresses.begin(), addresses.end(), ip) == addresses.end())
-      addresses.push_back(ip);
+    if (std::ranges::find(addresses, ip) == addresses.end()) addresses.push_back(ip);
   }
   for (const Ip& ip : addresses) {
     for (AddressClaim& claim : find(ip)) {
@@ -101,12 +100,12 @@ std::vector<ClaimedAddress> Claims::of(const Attachment& attachment) const {
 
 void Claims::put(const Ip& ip, const AddressClaim& claim) const {
   auto addresses = listed(claim.owner);
-  if (std::find(addresses.begin(), addresses.end(), ip) == addresses.end()) {
+  if (std::ranges::find(addresses, ip) == addresses.end()) {
     addresses.push_back(ip);
     write_list(claim.owner, addresses);
   }
   auto claims = find(ip);
-  if (std::find(claims.begin(), claims.end(), claim) != claims.end()) return;
+  if (std::ranges::find(claims, claim) != claims.end()) return;
   std::erase_if(claims, [&](const AddressClaim& one) { return one.owner == claim.owner; });
   claims.push_back(claim);
   write_claims(ip, claims);

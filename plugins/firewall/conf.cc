@@ -22,7 +22,7 @@ constexpr std::array<std::string_view, 3> kPolicies{"open", "same-bridge", "isol
 void read_backend(const Reader& place, Conf& conf) {
   const std::string text = place.as_string();
   if (text.empty()) return;
-  const auto known = std::find(kBackends.begin(), kBackends.end(), text);
+  const auto known = std::ranges::find(kBackends, text);
   if (known == kBackends.end()) place.fail("unknown firewall backend");
   conf.backend = static_cast<Backend>(known - kBackends.begin());
 }
@@ -31,7 +31,7 @@ void read_backend(const Reader& place, Conf& conf) {
 void read_policy(const Reader& place, Conf& conf) {
   const std::string text = place.as_string();
   if (text.empty()) return;
-  const auto known = std::find(kPolicies.begin(), kPolicies.end(), text);
+  const auto known = std::ranges::find(kPolicies, text);
   if (known == kPolicies.end()) {
     place.refuse(cat("unknown ingress policy: \"", text, "\""));
   }
@@ -66,13 +66,13 @@ bool is_chain_name(const std::string& text) {
   };
   constexpr std::size_t kMaxLength = 28;
   if (text.empty() || text.size() > kMaxLength || !is_letter(text[0])) return false;
-  if (!std::all_of(text.begin(), text.end(), is_inner)) return false;
-  return std::find(std::begin(kTakenNames), std::end(kTakenNames), text) == std::end(kTakenNames);
+  if (!std::ranges::all_of(text, is_inner)) return false;
+  return std::ranges::find(kTakenNames, text) == std::end(kTakenNames);
 }
 
 // A zone is an argument of a method, and a part of a file's name in firewalld.
 bool is_zone(const std::string& text) {
-  return std::all_of(text.begin(), text.end(), [](char c) { return c > ' ' && c != 0x7f; });
+  return std::ranges::all_of(text, [](char c) { return c > ' ' && c != 0x7f; });
 }
 
 constexpr auto kKeys = cni::keys(
@@ -110,9 +110,9 @@ constexpr auto kKeys = cni::keys(
 // dev_valid_name() of the kernel; what is printable alone, since iptables reads it.
 bool is_link_name(const std::string& text) {
   constexpr std::size_t kMaxLength = 15;  // IFNAMSIZ - 1
-  return !text.empty() && text.size() <= kMaxLength &&
-         std::all_of(text.begin(), text.end(),
-                     [](char c) { return c > ' ' && c != 0x7f && c != '"' && c != '\\'; });
+  return !text.empty() && text.size() <= kMaxLength && std::ranges::all_of(text, [](char c) {
+    return c > ' ' && c != 0x7f && c != '"' && c != '\\';
+  });
 }
 
 cni::Error no_link(Policy policy) {
@@ -157,8 +157,7 @@ Attachment attachment_of(const cni::Request& request, const std::optional<cni::R
   if (!result) return out;
   for (const cni::Address& address : result->ips) {
     const Ip& ip = address.cidr.ip;
-    const bool known =
-        std::find(out.addresses.begin(), out.addresses.end(), ip) != out.addresses.end();
+    const bool known = std::ranges::find(out.addresses, ip) != out.addresses.end();
     if (!known) out.addresses.push_back(ip);
   }
   for (const cni::Interface& one : result->interfaces) {

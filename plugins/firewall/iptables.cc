@@ -116,8 +116,7 @@ class OwnRules {
     const auto& address = rule.source ? rule.source : rule.destination;
     if (!address || !addresses_.contains(address->ip)) return false;
     const auto own = address_rules({address->ip});
-    return std::any_of(own.begin(), own.end(),
-                       [&](const FilterRule& one) { return one.equals(rule); });
+    return std::ranges::any_of(own, [&](const FilterRule& one) { return one.equals(rule); });
   }
 
  private:
@@ -258,8 +257,7 @@ bool has(nf::NfSocket* socket, const std::vector<Ip>& addresses) {
       if (own.empty()) continue;
       Tables tables(socket, variant);
       const auto seen = rules_in(tables, filter(family, kForward), mentioning(addresses));
-      if (std::any_of(seen.begin(), seen.end(),
-                      [&](const FilterRule& rule) { return own.has(rule); })) {
+      if (std::ranges::any_of(seen, [&](const FilterRule& rule) { return own.has(rule); })) {
         return true;
       }
     }

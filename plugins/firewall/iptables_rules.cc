@@ -33,7 +33,7 @@ std::string shared_comment(Policy policy) {
 }
 
 std::string link_in(const nf::Bytes& data) {
-  return {data.begin(), std::find(data.begin(), data.end(), std::uint8_t{0})};
+  return {data.begin(), std::ranges::find(data, std::uint8_t{0})};
 }
 
 std::string target_of(const nf::Verdict& verdict) {
@@ -68,8 +68,7 @@ struct ExprReader {
   void operator()(const nf::Meta& meta) { loaded = meta.key; }
   void operator()(const nf::Cmp& cmp) {
     const bool equal = cmp.op == NFT_CMP_EQ;
-    const bool is_name =
-        std::find(cmp.data.begin(), cmp.data.end(), 0) != cmp.data.end();  // not "eth+"
+    const bool is_name = std::ranges::find(cmp.data, 0) != cmp.data.end();  // not "eth+"
     if (loaded == NFT_META_OIFNAME && is_name) {
       rule.out = link_in(cmp.data);
       rule.other_out = !equal;
@@ -125,8 +124,8 @@ void read_option(const std::string& option, const std::string& value, bool inver
 }
 
 std::size_t place_of(const std::vector<FilterRule>& rules, const FilterRule& wanted) {
-  const auto at = std::find_if(rules.begin(), rules.end(),
-                               [&](const FilterRule& one) { return one.equals(wanted); });
+  const auto at =
+      std::ranges::find_if(rules, [&](const FilterRule& one) { return one.equals(wanted); });
   return static_cast<std::size_t>(at - rules.begin());
 }
 
@@ -143,8 +142,8 @@ std::string append(const FilterRule& rule) {
 
 // Whether rules of a policy exist, whoever added them.
 bool has_stages(const Existing& seen) {
-  return std::any_of(seen.stages.begin(), seen.stages.end(),
-                     [](const FilterRule& rule) { return !rule.in.empty() || !rule.out.empty(); });
+  return std::ranges::any_of(
+      seen.stages, [](const FilterRule& rule) { return !rule.in.empty() || !rule.out.empty(); });
 }
 
 bool in_order(const Existing& seen, const FilterRule& stage) {

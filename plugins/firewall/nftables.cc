@@ -25,8 +25,8 @@ std::vector<nf::Element> elements_of(const Attachment& attachment) {
 }
 
 bool has_any(const std::vector<LinkPolicy>& policies) {
-  return std::any_of(policies.begin(), policies.end(),
-                     [](const LinkPolicy& one) { return one.policy != Policy::kOpen; });
+  return std::ranges::any_of(policies,
+                             [](const LinkPolicy& one) { return one.policy != Policy::kOpen; });
 }
 
 }  // namespace
@@ -93,7 +93,7 @@ std::optional<std::string> missing_policies(nf::NfSocket& socket, const std::str
 bool has(nf::NfSocket& socket, const Attachment& attachment) {
   const auto seen =
       plugins::find_elements(socket, pods(), attachment.key.tag(), attachment.addresses);
-  return std::any_of(seen.begin(), seen.end(), [](const auto& one) { return one.has_value(); });
+  return std::ranges::any_of(seen, [](const auto& one) { return one.has_value(); });
 }
 
 }  // namespace firewall::nft

@@ -23,7 +23,7 @@ nf::Bytes key_of(const std::string& link) { return nf::value_of_ifname(link); }
 nf::Bytes pair_of(const std::string& link) { return nf::concatenate({key_of(link), key_of(link)}); }
 
 std::string link_in(const nf::Bytes& key) {
-  return {key.begin(), std::find(key.begin(), key.end(), std::uint8_t{0})};
+  return {key.begin(), std::ranges::find(key, std::uint8_t{0})};
 }
 
 // The start of comments of a network's policies, "H1" of its tags.
@@ -111,9 +111,8 @@ void plan_shared(nf::NfSocket& socket, const Seen& seen, LinkPolicy& wanted, nf:
   std::erase_if(wishes,
                 [&](const Wish& one) { return are_of_one_network(one.owner, wanted.owner); });
   wishes.push_back({wanted.policy, wanted.owner});
-  const auto first =
-      std::max_element(wishes.begin(), wishes.end(),
-                       [](const Wish& a, const Wish& b) { return a.policy < b.policy; });
+  const auto first = std::ranges::max_element(
+      wishes, [](const Wish& a, const Wish& b) { return a.policy < b.policy; });
   wanted.policy = first->policy;
   wanted.owner = first->owner;
   wishes.erase(first);

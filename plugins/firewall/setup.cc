@@ -58,9 +58,8 @@ std::vector<AddressClaim> other_claims(const Claims& claims, const ClaimedAddres
                                        const std::vector<ClaimedAddress>& gone) {
   auto out = claims.find(own.ip);
   std::erase_if(out, [&](const AddressClaim& one) {
-    return std::any_of(gone.begin(), gone.end(), [&](const ClaimedAddress& each) {
-      return each.ip == own.ip && each.claim == one;
-    });
+    return std::ranges::any_of(
+        gone, [&](const ClaimedAddress& each) { return each.ip == own.ip && each.claim == one; });
   });
   return out;
 }
@@ -83,9 +82,8 @@ void remove_claimed(Firewalls& node, const Claims& claims, const std::vector<Cla
   std::vector<Ip> of_iptables;
   for (const ClaimedAddress& one : all) {
     const auto others = other_claims(claims, one, all);
-    const bool is_shared =
-        std::any_of(others.begin(), others.end(),
-                    [&](const AddressClaim& other) { return other.backend == Backend::kIptables; });
+    const bool is_shared = std::ranges::any_of(
+        others, [&](const AddressClaim& other) { return other.backend == Backend::kIptables; });
     if (one.claim.backend == Backend::kIptables && !is_shared) of_iptables.push_back(one.ip);
     if (one.claim.backend != Backend::kFirewalld || node.firewalld() == nullptr) continue;
     remove_source(*node.firewalld(), one, others);

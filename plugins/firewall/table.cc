@@ -96,7 +96,7 @@ std::vector<std::string> admin_chains(const RawRules& seen) {
     const nf::Rule rule = nf::decode_rule(nf::TableFamily::kInet, netlink::Attributes(bytes));
     if (rule.chain.chain != kAdmin) continue;
     const std::string target = nf::target_of(rule.exprs);
-    if (target.empty() || std::find(out.begin(), out.end(), target) != out.end()) continue;
+    if (target.empty() || std::ranges::find(out, target) != out.end()) continue;
     out.push_back(target);
   }
   return out;
@@ -111,7 +111,7 @@ struct Wanted {
 // The order lets each chain exist before a rule jumps to it.
 std::vector<Wanted> chains_for(const RawRules& seen, const std::string& admin_chain) {
   auto names = admin_chains(seen);
-  if (std::find(names.begin(), names.end(), admin_chain) == names.end()) {
+  if (std::ranges::find(names, admin_chain) == names.end()) {
     names.push_back(admin_chain);
   }
   std::vector<nf::Exprs> jumps;

@@ -38,7 +38,7 @@ bool is_device_id(const std::string& id) {
   const auto is_allowed = [](char c) {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
   };
-  return !id.empty() && is_allowed(id[0]) && std::all_of(id.begin(), id.end(), [&](char c) {
+  return !id.empty() && is_allowed(id[0]) && std::ranges::all_of(id, [&](char c) {
     return is_allowed(c) || c == '_' || c == '.' || c == ':' || c == '-';
   });
 }

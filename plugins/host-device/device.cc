@@ -39,7 +39,7 @@ std::string last_of(const std::string& path) { return path.substr(path.rfind('/'
 std::vector<std::string> names_in(const std::string& path) {
   const auto dir = Dir::open(path);
   auto names = dir ? dir->names() : std::vector<std::string>();
-  std::sort(names.begin(), names.end());
+  std::ranges::sort(names);
   return names;
 }
 
@@ -97,7 +97,7 @@ bool has_user_space_driver(const std::string& pci) {
 bool is_pci_address(std::string_view name) {  // "0000:03:00.1"
   const auto dot = name.rfind('.');
   return dot != std::string_view::npos && dot + 2 == name.size() &&
-         std::count(name.begin(), name.end(), ':') == 2 &&
+         std::ranges::count(name, ':') == 2 &&
          name.find_first_not_of("0123456789abcdef:.") == std::string_view::npos;
 }
 
@@ -194,8 +194,7 @@ bool selects_hardware(const Conf& conf, const Link& link,
   if (!link.kind.empty() || link.loopback) return false;
   if (link.device.empty() && !link.permanent_mac) return false;
   if (!conf.device.empty()) {
-    return link.alias == conf.device ||
-           std::find(altnames.begin(), altnames.end(), conf.device) != altnames.end();
+    return link.alias == conf.device || std::ranges::find(altnames, conf.device) != altnames.end();
   }
   if (conf.mac) return link.permanent_mac == conf.mac;
   if (link.device.empty()) return false;

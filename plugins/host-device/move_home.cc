@@ -93,8 +93,8 @@ bool is_changed(RouteSocket& pod, const Link& link, const Device& device) {
   const auto& own = device.settings->altnames;
   const netlink::LinkSettings now = netlink::settings_of(pod, link);
   if (now.flags != device.settings->flags) return true;
-  return std::any_of(now.altnames.begin(), now.altnames.end(), [&own](const std::string& name) {
-    return std::find(own.begin(), own.end(), name) == own.end();
+  return std::ranges::any_of(now.altnames, [&own](const std::string& name) {
+    return std::ranges::find(own, name) == own.end();
   });
 }
 

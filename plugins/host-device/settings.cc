@@ -20,7 +20,7 @@ using netlink::LinkSettings;
 using netlink::RouteSocket;
 
 bool is_in(const std::vector<std::string>& list, const std::string& one) {
-  return std::find(list.begin(), list.end(), one) != list.end();
+  return std::ranges::find(list, one) != list.end();
 }
 
 void detach_programs(RouteSocket& host, const Link& link, const Device& device) {

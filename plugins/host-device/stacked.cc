@@ -120,7 +120,7 @@ void remove_stacked(const Link& device, const std::vector<Stacked>& before) {
   for (int pass = 0; pass < kMaxPasses; ++pass) {
     bool is_clean = true;
     const auto remove = [&](RouteSocket& there, const Link& link, Stacked one) {
-      if (std::find(before.begin(), before.end(), one) != before.end()) return;
+      if (std::ranges::find(before, one) != before.end()) return;
       is_clean = false;
       there.send(netlink::remove_link(link));
     };

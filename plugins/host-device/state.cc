@@ -98,7 +98,7 @@ bool is_selected(const Conf& conf, const Selection& selection, const Device& dev
   if (!conf.device.empty()) {
     if (device.name == conf.device || !device.settings) return device.name == conf.device;
     const auto& names = device.settings->altnames;
-    return std::find(names.begin(), names.end(), conf.device) != names.end();
+    return std::ranges::find(names, conf.device) != names.end();
   }
   if (conf.mac) return device.mac == *conf.mac || device.permanent_mac == conf.mac;
   const std::string hardware = device.hardware.substr(device.hardware.rfind('/') + 1);

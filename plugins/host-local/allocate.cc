@@ -110,8 +110,8 @@ cni::Address reserve_any(Taker& taker, const RangeSet& set, std::size_t number) 
 
 // Takes the first requested address that the set has, as its own may be in another set.
 std::optional<Ip> take_requested(std::vector<Ip>& requested, const RangeSet& set) {
-  const auto it = std::find_if(requested.begin(), requested.end(),
-                               [&set](const Ip& ip) { return set.find(ip) != nullptr; });
+  const auto it =
+      std::ranges::find_if(requested, [&set](const Ip& ip) { return set.find(ip) != nullptr; });
   if (it == requested.end()) return std::nullopt;
   const Ip ip = *it;
   requested.erase(it);
@@ -160,8 +160,9 @@ std::vector<cni::Address> allocate(const Store& store, const Conf& conf, const O
                                    const std::vector<Ip>& held) {
   const cni::Phase phase("allocate");
   auto owned = settle(store, owner);
-  std::copy_if(held.begin(), held.end(), std::back_inserter(owned),
-               [&store](const Ip& ip) { return store.has(ip); });  // not what settle() has freed
+  std::ranges::copy_if(held, std::back_inserter(owned), [&store](const Ip& ip) {
+    return store.has(ip);
+  });  // not what settle() has freed
   refuse_duplicate(conf, owner, owned);
   std::vector<cni::Address> made;
   try {
@@ -188,8 +189,8 @@ std::string share(const RangeSet& set, std::size_t used) {
 
 std::vector<Ip> used_of(const RangeSet& set, const std::vector<Ip>& used) {
   std::vector<Ip> out;
-  std::copy_if(used.begin(), used.end(), std::back_inserter(out),
-               [&set](const Ip& ip) { return set.gives(ip); });
+  std::ranges::copy_if(used, std::back_inserter(out),
+                       [&set](const Ip& ip) { return set.gives(ip); });
   return out;
 }
 

@@ -104,8 +104,8 @@ void read_sets(const Reader& list, Conf& conf) {
 }
 
 void check_together(const std::vector<RangeSet>& sets, cni::Version version) {
-  const auto v4 = std::count_if(sets.begin(), sets.end(),
-                                [](const RangeSet& set) { return set.ranges[0].start.is_v4(); });
+  const auto v4 =
+      std::ranges::count_if(sets, [](const RangeSet& set) { return set.ranges[0].start.is_v4(); });
   cni::require_version_of(version, v4, static_cast<std::ptrdiff_t>(sets.size()) - v4);
   for (std::size_t i = 0; i < sets.size(); ++i) {
     for (std::size_t k = i + 1; k < sets.size(); ++k) {
@@ -125,7 +125,7 @@ std::optional<Ip> ip_in(const std::string& text) {
 
 void request_ip(const Ip& ip, Conf& conf) {
   auto& list = conf.requested;
-  if (std::find(list.begin(), list.end(), ip) == list.end()) list.push_back(ip);
+  if (std::ranges::find(list, ip) == list.end()) list.push_back(ip);
 }
 
 void read_requested(const Reader& list, Conf& conf) {

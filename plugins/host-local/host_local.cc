@@ -74,12 +74,12 @@ bool is_noted_as_kept(std::span<const OwnerIndex::Entry> noted, const File& file
                       const std::vector<cni::Attachment>& valid) {
   const auto named = owner_in(file.content);
   const auto is_noted = [&noted](const Owner& owner) {
-    return std::any_of(noted.begin(), noted.end(), [&owner](const OwnerIndex::Entry& entry) {
+    return std::ranges::any_of(noted, [&owner](const OwnerIndex::Entry& entry) {
       return OwnerIndex::is_of(entry, owner);
     });
   };
   if (named && is_noted(*named)) return false;
-  return std::any_of(valid.begin(), valid.end(), is_noted);
+  return std::ranges::any_of(valid, is_noted);
 }
 
 // Files that are no lease, or may be another machine's: the list has only this one's attachments.

@@ -89,7 +89,7 @@ std::vector<OwnerIndex::Entry> OwnerIndex::all() const {
       if (const auto ip = ip_behind(*boot_dir, name)) out.push_back({boot, name, *ip});
     }
   }
-  std::sort(out.begin(), out.end(), by_ip);
+  std::ranges::sort(out, by_ip);
   return out;
 }
 
@@ -135,9 +135,8 @@ bool OwnerIndex::is_shared() const {
   if (!owners) return false;
   const auto names = owners->names();
   const std::string own = cat(kOf, host_.machine());
-  return std::any_of(names.begin(), names.end(), [&own](const std::string& name) {
-    return is_marker(name) && !name.ends_with(own);
-  });
+  return std::ranges::any_of(
+      names, [&own](const std::string& name) { return is_marker(name) && !name.ends_with(own); });
 }
 
 bool OwnerIndex::is_of(const Entry& entry, const Owner& owner) {

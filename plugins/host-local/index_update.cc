@@ -10,9 +10,9 @@ namespace {
 
 // An entry for the address is not enough: it may be left over from who had the address before.
 bool is_noted(const Found& found) {
-  return std::any_of(
-      found.entries.begin(), found.entries.end(),
-      [&found](const OwnerIndex::Entry& entry) { return OwnerIndex::is_of(entry, *found.named); });
+  return std::ranges::any_of(found.entries, [&found](const OwnerIndex::Entry& entry) {
+    return OwnerIndex::is_of(entry, *found.named);
+  });
 }
 
 template <class Fn>

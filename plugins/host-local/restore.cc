@@ -17,8 +17,8 @@ using cni::Error;
 std::vector<Ip> leases_among(const std::vector<Ip>& addresses, const std::vector<RangeSet>& sets) {
   std::vector<Ip> out;
   for (const RangeSet& set : sets) {
-    const auto found = std::find_if(addresses.begin(), addresses.end(),
-                                    [&set](const Ip& ip) { return set.find(ip) != nullptr; });
+    const auto found =
+        std::ranges::find_if(addresses, [&set](const Ip& ip) { return set.find(ip) != nullptr; });
     if (found != addresses.end()) out.push_back(*found);
   }
   return out;

@@ -134,8 +134,8 @@ Survey survey(const Store& store, const std::vector<Ip>& ips) {
                     file->modified,
                     {entries.begin(), entries.end()}});
   }
-  std::stable_sort(out.living.begin(), out.living.end(),
-                   [](const Found& a, const Found& b) { return a.modified < b.modified; });
+  std::ranges::stable_sort(out.living,
+                           [](const Found& a, const Found& b) { return a.modified < b.modified; });
   return out;
 }
 

@@ -45,7 +45,7 @@ std::vector<Ip> Store::used() const {
   for (const std::string& name : dir_.names()) {
     if (const auto ip = ip_of(name)) out.push_back(*ip);
   }
-  std::sort(out.begin(), out.end());
+  std::ranges::sort(out);
   return out;
 }
 
@@ -147,7 +147,7 @@ void Store::release_only(const Owner& owner, const std::vector<Ip>& ips) const {
     if (holds(ip, owner)) dir_.remove(ip.str());
   }
   for (const OwnerIndex::Entry& entry : index().find(owner)) {
-    if (std::find(ips.begin(), ips.end(), entry.ip) != ips.end()) index().remove(entry);
+    if (std::ranges::find(ips, entry.ip) != ips.end()) index().remove(entry);
   }
 }
 

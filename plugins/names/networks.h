@@ -14,7 +14,7 @@ inline constexpr std::string_view kDevicesNetworkPrefix = "devices.";
 inline std::string devices_network(std::string_view resource) {
   std::string out(kDevicesNetworkPrefix);
   out += resource;
-  std::replace(out.begin(), out.end(), '/', '_');  // a domain has no underscore
+  std::ranges::replace(out, '/', '_');  // a domain has no underscore
   return out;
 }
 inline bool is_devices_network(std::string_view network) {

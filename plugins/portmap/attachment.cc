@@ -97,7 +97,7 @@ bool is_valid_attachment(const Attachment& one) {
   constexpr unsigned kMaxMarkBit = 31;
   return one.options.mark_bit <= kMaxMarkBit && (!one.pod.v4 || one.pod.v4->ip.is_v4()) &&
          (!one.pod.v6 || !one.pod.v6->ip.is_v4()) &&
-         std::all_of(one.claims.begin(), one.claims.end(), is_valid_claim);
+         std::ranges::all_of(one.claims, is_valid_claim);
 }
 
 // DEL needs no room on a full disk: instead of the file its content is replaced, with blanks at the
@@ -134,8 +134,8 @@ auto of(const Owner& owner) {
 }  // namespace
 
 bool Attachment::has(Family family) const {
-  return std::any_of(claims.begin(), claims.end(),
-                     [&](const Claim& claim) { return claim.key.family == family; });
+  return std::ranges::any_of(claims,
+                             [&](const Claim& claim) { return claim.key.family == family; });
 }
 
 std::vector<Ip> Attachment::targets() const {
@@ -147,8 +147,8 @@ std::vector<Ip> Attachment::targets() const {
 }
 
 const Claim* claim_of(const std::vector<Claim>& claims, const Key& key) {
-  const auto found = std::find_if(claims.begin(), claims.end(),
-                                  [&](const Claim& claim) { return claim.key == key; });
+  const auto found =
+      std::ranges::find_if(claims, [&](const Claim& claim) { return claim.key == key; });
   return found == claims.end() ? nullptr : &*found;
 }
 
@@ -191,7 +191,7 @@ std::vector<Attachment> attachments_of(const StateDir& states, const std::string
 
 std::optional<Attachment> find_attachment(const StateDir& states, const Owner& owner) {
   const auto all = attachments_of(states, container_hash(owner));
-  const auto it = std::find_if(all.begin(), all.end(), of(owner));
+  const auto it = std::ranges::find_if(all, of(owner));
   return it == all.end() ? std::nullopt : std::optional(*it);
 }
 
@@ -200,7 +200,7 @@ std::optional<Attachment> put_attachment(const StateDir& states, const Attachmen
   std::optional<Attachment> before;
   if (!states.dir().publish(name, Container{{attachment}}.text())) {
     auto all = attachments_of(states, name);
-    const auto it = std::find_if(all.begin(), all.end(), of(attachment.owner));
+    const auto it = std::ranges::find_if(all, of(attachment.owner));
     if (it == all.end()) {
       all.push_back(attachment);
     } else {
@@ -217,7 +217,7 @@ std::optional<Attachment> put_attachment(const StateDir& states, const Attachmen
 void remove_attachment(const StateDir& states, const Owner& owner) {
   const std::string name = container_hash(owner);
   auto all = attachments_of(states, name);
-  const auto own = std::find_if(all.begin(), all.end(), of(owner));
+  const auto own = std::ranges::find_if(all, of(owner));
   if (own != all.end()) {
     for (const Ip& ip : own->targets()) addresses_in(states).remove(ip, tag_of(owner));
     all.erase(own);

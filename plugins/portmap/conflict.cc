@@ -25,9 +25,8 @@ std::string describe(const netlink::Holder& holder, const std::vector<cni::FileU
 
 void refuse_holder(const Key& key, const netlink::Holder& holder, const std::string& container_id) {
   const auto processes = cni::users_of_socket(holder.inode);
-  const bool own =
-      std::any_of(processes.begin(), processes.end(),
-                  [&](const cni::FileUser& process) { return process.has_argument(container_id); });
+  const bool own = std::ranges::any_of(
+      processes, [&](const cni::FileUser& process) { return process.has_argument(container_id); });
   if (own) return;
   throw cni::Error(kPortInUse, cat("map ", key.str(), ": in use by ", describe(holder, processes)));
 }
@@ -36,7 +35,7 @@ bool has_living_veth(const std::string& tag) {
   const std::string owner = tag.substr(0, tag.rfind('-'));
   netlink::RouteSocket node;
   const auto veths = node.links_of_kind("veth");
-  return std::any_of(veths.begin(), veths.end(), [&](const netlink::Link& link) {
+  return std::ranges::any_of(veths, [&](const netlink::Link& link) {
     return link.alias.starts_with(owner) && link.peer_nsid && node.has_namespace(*link.peer_nsid);
   });
 }
@@ -72,9 +71,8 @@ void put_losers(const StateDir& state, const std::string& tag, const Key& key,
   for (Attachment& one : attachments_of(state, container_hash_in(tag))) {
     const Claim* const theirs = claim_of(one.claims, key);
     if (theirs == nullptr) continue;
-    const auto known = std::find_if(losers.begin(), losers.end(), [&](const Attachment& loser) {
-      return loser.owner == one.owner;
-    });
+    const auto known = std::ranges::find_if(
+        losers, [&](const Attachment& loser) { return loser.owner == one.owner; });
     std::vector<Claim> lost{*theirs};
     if (known != losers.end()) {
       known->claims.push_back(lost[0]);

@@ -74,8 +74,7 @@ constexpr const char* kNoResult = "Required prevResult missing";
 
 // Whether the node reaches one of the ports at 127.0.0.0/8.
 bool uses_loopback(const Attachment& attachment) {
-  return attachment.options.snat &&
-         std::any_of(attachment.claims.begin(), attachment.claims.end(), [](const Claim& claim) {
+  return attachment.options.snat && std::ranges::any_of(attachment.claims, [](const Claim& claim) {
            return claim.key.family == Family::kIpv4 &&
                   (!claim.key.address || claim.key.address->is_loopback());
          });

@@ -31,7 +31,7 @@ void forget_earlier_addresses(const StateDir& state, const Attachment& before,
                               const Attachment& now) {
   const auto targets = now.targets();
   for (const Ip& ip : before.targets()) {
-    const bool stays = std::find(targets.begin(), targets.end(), ip) != targets.end();
+    const bool stays = std::ranges::find(targets, ip) != targets.end();
     if (!stays) addresses_in(state).remove(ip, tag_of(now.owner));
   }
 }
@@ -89,7 +89,7 @@ std::vector<Claim> remove_by_config(const Context& context, const Owner& owner,
     each("nf_tables", [&] {
       const Owners all = nft::kBackend.owners(context, possible);
       const auto has = [&](const auto& one) { return is_own(one.second); };
-      if (lost_state || std::any_of(all.begin(), all.end(), has)) {
+      if (lost_state || std::ranges::any_of(all, has)) {
         gone = nft::kBackend.gc(context, {owner.network, is_own, {}});
       }
       reference::remove(*context.socket, owner.container_id);
@@ -179,8 +179,8 @@ std::vector<Claim> unmap_locked(const Context& context, const Owner& owner,
   if (context.state != nullptr) others = attachments_of(*context.state, file);
   const bool lost_state =
       context.state != nullptr && others.empty() && context.state->dir().has(file);
-  const auto own = std::find_if(others.begin(), others.end(),
-                                [&](const Attachment& one) { return one.owner == owner; });
+  const auto own =
+      std::ranges::find_if(others, [&](const Attachment& one) { return one.owner == owner; });
   std::vector<Claim> gone;
   if (own != others.end()) {
     gone = functions_of(own->backend).remove(context, *own);
@@ -224,8 +224,7 @@ void require_state_file(nf::NfSocket* socket, const Attachment& attachment) {
   if (state && find_attachment(*state, attachment.owner)) return;
   const Owners all = nft::kBackend.owners({socket, nullptr}, attachment);
   const std::string own = tag_of(attachment.owner);
-  const bool is_nft =
-      std::any_of(all.begin(), all.end(), [&](const auto& one) { return one.second == own; });
+  const bool is_nft = std::ranges::any_of(all, [&](const auto& one) { return one.second == own; });
   if (!is_nft && !iptables::has_own_chain(socket, attachment.owner)) return;
   throw cni::Error(cni::Code::kInternal, cat("check port mappings: its state file in '",
                                              Container::kDir, "' was removed"));

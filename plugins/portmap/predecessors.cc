@@ -24,8 +24,8 @@ struct Record {
 Record record_of(const StateDir& state, const std::string& tag) try {
   const std::string file = container_hash_in(tag);
   auto all = attachments_of(state, file);
-  const auto found = std::find_if(all.begin(), all.end(),
-                                  [&](const Attachment& one) { return tag_of(one.owner) == tag; });
+  const auto found =
+      std::ranges::find_if(all, [&](const Attachment& one) { return tag_of(one.owner) == tag; });
   if (found != all.end()) return {.is_readable = true, .attachment = std::move(*found)};
   return {.is_readable = !all.empty() || !state.dir().has(file), .attachment = {}};
 } catch (const std::exception&) {  // of a later format, as after a downgrade
@@ -83,9 +83,8 @@ void unmap_predecessors(const Attachment& attachment) {
   const auto state = StateDir::find();
   if (!state) return;
   const auto addresses = addresses_of(attachment.pod);
-  const bool has_any = std::any_of(addresses.begin(), addresses.end(), [&](const Ip& ip) {
-    return !addresses_in(*state).lines(ip).empty();
-  });
+  const bool has_any = std::ranges::any_of(
+      addresses, [&](const Ip& ip) { return !addresses_in(*state).lines(ip).empty(); });
   if (!has_any) return;
   auto socket = netlink::nf::NfSocket::find();
   const netlink::Fd lock = state->lock();

@@ -26,7 +26,7 @@ namespace nf = netlink::nf;
 using cni::cat;
 
 bool accepts(const nf::Rule& rule) {
-  return std::any_of(rule.exprs.begin(), rule.exprs.end(), [](const nf::Expr& expr) {
+  return std::ranges::any_of(rule.exprs, [](const nf::Expr& expr) {
     const auto* const verdict = std::get_if<nf::Verdict>(&expr);
     return verdict != nullptr && verdict->code == NF_ACCEPT;
   });
@@ -46,7 +46,7 @@ bool exempts_services(nf::NfSocket* socket) {
     if (!exists[i]) continue;
     // The chain is short in IPVS mode; in iptables mode it has a rule for each Service.
     const auto first = nf::NfSocket::first_rules(chains[i]);
-    if (std::any_of(first.begin(), first.end(), accepts)) return true;
+    if (std::ranges::any_of(first, accepts)) return true;
   }
   return false;
 }

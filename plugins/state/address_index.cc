@@ -17,7 +17,7 @@ void AddressIndex::put(const netlink::Ip& address, const std::string& line) cons
   const std::string name = name_of(address);
   if (dir_.make_link(name, line)) return;
   auto lines = read(name);
-  if (std::find(lines.begin(), lines.end(), line) != lines.end()) return;
+  if (std::ranges::find(lines, line) != lines.end()) return;
   lines.push_back(line);
   if (lines.size() > kMaxLines) lines.erase(lines.begin());
   write(name, lines);

@@ -16,16 +16,13 @@ bool is_id_char(char c) {
          c == '.' || c == '-';
 }
 
-bool is_id(std::string_view text) {
-  return !text.empty() && std::all_of(text.begin(), text.end(), is_id_char);
-}
+bool is_id(std::string_view text) { return !text.empty() && std::ranges::all_of(text, is_id_char); }
 
 bool is_ifname(std::string_view text) {
   constexpr std::size_t kMaxIfname = 15;
-  return !text.empty() && text.size() <= kMaxIfname &&
-         std::all_of(text.begin(), text.end(), [](char c) {
-           return static_cast<unsigned char>(c) > ' ' && c != '/' && c != ':' && c != '\x7f';
-         });
+  return !text.empty() && text.size() <= kMaxIfname && std::ranges::all_of(text, [](char c) {
+    return static_cast<unsigned char>(c) > ' ' && c != '/' && c != ':' && c != '\x7f';
+  });
 }
 
 }  // namespace

@@ -177,8 +177,8 @@ Conf Conf::parse(const cni::Request& request) {
   Conf conf{.addresses = addresses_of(given, by_cni_args),
             .routes = std::move(given.routes),
             .dns = std::move(given.dns)};
-  const auto v4 = std::count_if(conf.addresses.begin(), conf.addresses.end(),
-                                [](const Address& address) { return address.cidr.ip.is_v4(); });
+  const auto v4 = std::ranges::count_if(
+      conf.addresses, [](const Address& address) { return address.cidr.ip.is_v4(); });
   const auto v6 = static_cast<std::ptrdiff_t>(conf.addresses.size()) - v4;
   cni::require_version_of(request.version, v4, v6);
   return conf;

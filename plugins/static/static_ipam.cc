@@ -25,10 +25,9 @@ void check(const cni::Request& request) {
   const Conf conf = Conf::parse(request);
   const cni::Result previous = request.required_prev_result();
   for (const cni::Address& wanted : conf.addresses) {
-    const bool there =
-        std::any_of(previous.ips.begin(), previous.ips.end(), [&wanted](const cni::Address& ip) {
-          return ip.cidr == wanted.cidr && (!wanted.gateway || ip.gateway == wanted.gateway);
-        });
+    const bool there = std::ranges::any_of(previous.ips, [&wanted](const cni::Address& ip) {
+      return ip.cidr == wanted.cidr && (!wanted.gateway || ip.gateway == wanted.gateway);
+    });
     if (there) continue;
     throw cni::Error(cni::Code::kInternal,
                      cni::cat("static: Failed to match addr ", wanted.cidr.ip.str(),

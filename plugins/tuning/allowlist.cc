@@ -105,8 +105,8 @@ void require_allowed_by(const std::string& text, const std::vector<Sysctl>& sysc
   std::list<Regex> allowed;
   for (const std::string& line : lines) allowed.emplace_back(line);
   for (const Sysctl& one : sysctls) {
-    const bool is_allowed = std::any_of(allowed.begin(), allowed.end(),
-                                        [&](const Regex& regex) { return regex.finds(one.key); });
+    const bool is_allowed =
+        std::ranges::any_of(allowed, [&](const Regex& regex) { return regex.finds(one.key); });
     if (is_allowed) continue;
     throw cni::Error(Code::kInternal,
                      cat("Sysctl ", one.key,

@@ -24,8 +24,8 @@ constexpr std::int64_t kMaxPackets = 0x7fffffff;
 
 // A later one of the same key replaces the value.
 void put(std::vector<Sysctl>& sysctls, Sysctl one) {
-  const auto same = std::find_if(sysctls.begin(), sysctls.end(),
-                                 [&](const Sysctl& other) { return other.key == one.key; });
+  const auto same =
+      std::ranges::find_if(sysctls, [&](const Sysctl& other) { return other.key == one.key; });
   if (same != sysctls.end()) {
     same->value = std::move(one.value);
   } else {
@@ -40,7 +40,7 @@ void read_sysctls(const Reader& place, Conf& conf) {
     if (value.is_null()) continue;
     if (const std::string why = complaint_about(key); !why.empty()) {
       std::string path = key;  // as the reference plugin prints it
-      std::replace(path.begin(), path.end(), '.', '/');
+      std::ranges::replace(path, '.', '/');
       one.refuse(cat("invalid net sysctl key: ", json(path).dump()), why);
     }
     put(conf.sysctls, {key, one.as_string()});
@@ -139,7 +139,7 @@ void refuse_contradictions(const Reader& place, const std::string& ifname) {
 void join_notations(std::vector<Sysctl>& sysctls, const std::string& ifname) {
   std::vector<Sysctl> out;
   for (Sysctl& one : sysctls) {
-    const auto same = std::find_if(out.begin(), out.end(), [&](const Sysctl& other) {
+    const auto same = std::ranges::find_if(out, [&](const Sysctl& other) {
       return setting_of(other.key, ifname) == setting_of(one.key, ifname);
     });
     if (same == out.end()) {
@@ -175,9 +175,9 @@ void restore_order(const cni::Request& request, Conf& conf) {
     throw cni::Error(Code::kInvalidConfig, "duplicated sysctl keys are not allowed",
                      cat("sysctl: \"", *key, "\""));
   }
-  const auto rank = [&](const Sysctl& one) { return std::find(keys.begin(), keys.end(), one.key); };
-  std::stable_sort(conf.sysctls.begin(), conf.sysctls.end(),
-                   [&](const Sysctl& a, const Sysctl& b) { return rank(a) < rank(b); });
+  const auto rank = [&](const Sysctl& one) { return std::ranges::find(keys, one.key); };
+  std::ranges::stable_sort(conf.sysctls,
+                           [&](const Sysctl& a, const Sysctl& b) { return rank(a) < rank(b); });
 }
 
 }  // namespace

@@ -64,8 +64,8 @@ void put_kept(TunedPod& pod, const std::string& data_dir, State now, cni::Undo& 
     if (earlier->host_mtu) now.host_mtu = earlier->host_mtu;
     std::vector<Sysctl> sysctls = earlier->sysctls;
     for (Sysctl& one : now.sysctls) {
-      const bool is_kept = std::any_of(sysctls.begin(), sysctls.end(),
-                                       [&](const Sysctl& other) { return other.key == one.key; });
+      const bool is_kept =
+          std::ranges::any_of(sysctls, [&](const Sysctl& other) { return other.key == one.key; });
       if (!is_kept) sysctls.push_back(std::move(one));
     }
     now.sysctls = std::move(sysctls);

@@ -31,8 +31,8 @@ void require_path(const Sysctl& one) {
 // The first values of a sysctl are those of before any change.
 void append_others(std::vector<Sysctl>& to, const std::vector<Sysctl>& from) {
   for (const Sysctl& one : from) {
-    const bool is_known = std::any_of(to.begin(), to.end(),
-                                      [&](const Sysctl& other) { return other.key == one.key; });
+    const bool is_known =
+        std::ranges::any_of(to, [&](const Sysctl& other) { return other.key == one.key; });
     if (!is_known) to.push_back(one);
   }
 }
@@ -80,7 +80,7 @@ std::optional<State> State::from(const std::string& text) {
   out.owner = content->ours->owner;
   out.host_mtu = content->ours->host_mtu;
   out.sysctls = content->ours->sysctls;
-  std::for_each(out.sysctls.begin(), out.sysctls.end(), require_path);
+  std::ranges::for_each(out.sysctls, require_path);
   return out;
 }
 
@@ -114,7 +114,7 @@ std::vector<plugins::StateOwner> taken_by(cni::Collect& collect, const StateDir&
   const auto dir = SysctlStateDir::find(states.path());
   if (!dir) return out;
   for (const State& one : dir->taken_by(collect)) {
-    if (std::find(out.begin(), out.end(), one.owner) == out.end()) out.push_back(one.owner);
+    if (std::ranges::find(out, one.owner) == out.end()) out.push_back(one.owner);
   }
   return out;
 }

@@ -40,7 +40,7 @@ std::string as_sysctl_8(std::string key) {
 }
 
 std::string as_reference(std::string key) {
-  std::replace(key.begin(), key.end(), '.', '/');
+  std::ranges::replace(key, '.', '/');
   return key;
 }
 
@@ -92,7 +92,7 @@ std::optional<std::vector<Range>> ranges_of(std::string_view text) {
     if (!range) return std::nullopt;
     all.push_back(*range);
   }
-  std::sort(all.begin(), all.end());
+  std::ranges::sort(all);
   std::vector<Range> out;
   for (const Range& one : all) {
     if (!out.empty() && one.first <= out.back().second + 1) {
@@ -111,8 +111,7 @@ bool is_list_of_ranges(const std::string& text) {
 }  // namespace
 
 std::string complaint_about(const std::string& key) {
-  const bool is_printable =
-      std::all_of(key.begin(), key.end(), [](char c) { return c > ' ' && c < '\x7f'; });
+  const bool is_printable = std::ranges::all_of(key, [](char c) { return c > ' ' && c < '\x7f'; });
   if (!is_printable) return "expected a key without blanks and control characters";
   if (key.find('+') != std::string::npos) return "expected a key without \"+\"";
   if (!is_below_net(as_sysctl_8(key)) || !is_below_net(as_reference(key))) {
@@ -135,8 +134,7 @@ std::vector<Sysctl> resolve(const netlink::NetSysctls& net, const std::vector<Sy
   std::vector<Sysctl> out;
   for (const Sysctl& one : sysctls) {
     const auto paths = paths_of(one.key, ifname);
-    const auto found =
-        std::find_if(paths.begin(), paths.end(), [&](const auto& path) { return net.has(path); });
+    const auto found = std::ranges::find_if(paths, [&](const auto& path) { return net.has(path); });
     if (found == paths.end()) {
       throw cni::Error(
           cni::Code::kInternal,

@@ -62,7 +62,7 @@ std::vector<Overlay> overlays(const Node& node) {
 
 // Whether the node routes packets of the family through the link, its neighbours' aside.
 bool carries(const Node& node, const netlink::Link& link, Family family) {
-  return std::any_of(node.routes.begin(), node.routes.end(), [&](const auto& route) {
+  return std::ranges::any_of(node.routes, [&](const auto& route) {
     return route.link == link.index && route.dst.ip.is_v4() == (family == Family::kIpv4) &&
            !route.dst.ip.is_link_local();
   });
@@ -132,7 +132,7 @@ Findings check_router_advertisements(const Node& node) {
     const netlink::Link* const link = node.link(route.link);
     const bool is_learned = route.protocol == kOfKernel && route.dst.is_default() &&
                             !route.dst.ip.is_v4() && link != nullptr;
-    if (!is_learned || std::find(seen.begin(), seen.end(), link->name) != seen.end()) continue;
+    if (!is_learned || std::ranges::find(seen, link->name) != seen.end()) continue;
     seen.push_back(link->name);
     const std::string key = cat("net/ipv6/conf/", link->name, "/accept_ra");
     if (!is_setting(node, key, "1")) continue;
@@ -202,10 +202,9 @@ Findings check_kernel_features(const Node& node) {
   Findings out;
   for (const std::string& kind : node.cluster->lost_kinds) {
     // STATUS of the plugins says it too, by the same kernel.
-    const bool is_known =
-        std::any_of(node.complaints.begin(), node.complaints.end(), [&](const StatusError& one) {
-          return cat(one.error.what(), one.error.details()).find(kind) != std::string::npos;
-        });
+    const bool is_known = std::ranges::any_of(node.complaints, [&](const StatusError& one) {
+      return cat(one.error.what(), one.error.details()).find(kind) != std::string::npos;
+    });
     if (is_known) continue;
     const std::string module = kind == "vlan" ? "8021q" : kind;
     out.push_back({Level::kError, cat("the kernel has no links of kind '", kind, "'"),

@@ -34,8 +34,7 @@ bool is_wrong(const std::string& label) {
                                     "tmp_t",  "user_tmp_t",       "etc_t",       "var_t",
                                     "root_t", "container_file_t", "var_lib_t"};
   const auto parts = cni::split(label, ":");
-  return parts.size() > 2 &&
-         std::find(std::begin(kWrong), std::end(kWrong), parts[2]) != std::end(kWrong);
+  return parts.size() > 2 && std::ranges::find(kWrong, parts[2]) != std::end(kWrong);
 }
 
 }  // namespace
@@ -101,8 +100,8 @@ Findings check_first_network(const Node& node) {
                    cat("sed -i '/cni_default_network/d' ", cluster.runtime.cni_file, " && ",
                        restart(cluster.runtime))});
   }
-  const bool has_own = std::any_of(cluster.conf_files.begin(), cluster.conf_files.end(),
-                                   [](const auto& file) { return owner_of(file).empty(); });
+  const bool has_own = std::ranges::any_of(cluster.conf_files,
+                                           [](const auto& file) { return owner_of(file).empty(); });
   const std::string used = pod_network_file(node);
   for (const std::string& file : cluster.conf_files) {
     const std::string owner = owner_of(file);
@@ -143,8 +142,8 @@ Findings check_plugin_dirs(const Node& node) {
 
 // Names the plugins of others that a network of the node uses beside those of this project.
 Findings check_plugin_owners(const Node& node) {
-  const bool has_ours = std::any_of(node.programs.begin(), node.programs.end(),
-                                    [](const PluginFile& one) { return !one.patchbay.empty(); });
+  const bool has_ours = std::ranges::any_of(
+      node.programs, [](const PluginFile& one) { return !one.patchbay.empty(); });
   Names others;
   for (const PluginFile& one : node.programs) {
     if (one.file.empty() || !one.patchbay.empty()) continue;

@@ -27,7 +27,7 @@ std::vector<Subnet> subnets_of(const Node& node, const std::string& network) {
 
 // The subnet is in none of the ranges that the cluster gives this node.
 bool is_foreign(const Cidr& subnet, const std::vector<KnownRange>& given) {
-  return std::none_of(given.begin(), given.end(), [&](const KnownRange& one) {
+  return std::ranges::none_of(given, [&](const KnownRange& one) {
     return one.range.contains(subnet.ip) && subnet.prefix >= one.range.prefix;
   });
 }
@@ -56,11 +56,10 @@ Names pods_outside(const Node& node, const std::string& network,
   Names out;
   for (const AttachmentState& one : node.attachments) {
     const auto& ips = one.result.ips;
-    const bool is_meant =
-        one.is_alive() && one.key.network == network &&
-        std::any_of(ips.begin(), ips.end(), [&](const cni::Address& ip) {
-          return std::find(leases.begin(), leases.end(), ip.cidr.ip) != leases.end();
-        });
+    const bool is_meant = one.is_alive() && one.key.network == network &&
+                          std::ranges::any_of(ips, [&](const cni::Address& ip) {
+                            return std::ranges::find(leases, ip.cidr.ip) != leases.end();
+                          });
     if (is_meant) out.push_back(name_of(node, one.key));
   }
   return out;
@@ -73,7 +72,7 @@ std::vector<KnownRange> node_ranges(const Node& node) {
   for (const auto& name : uplinks(node, netlink::Family::kIpv6)) links.push_back(name);
   for (const netlink::LinkAddress& one : node.addresses) {
     const netlink::Link* const link = node.link(one.link);
-    if (link == nullptr || std::find(links.begin(), links.end(), link->name) == links.end()) {
+    if (link == nullptr || std::ranges::find(links, link->name) == links.end()) {
       continue;
     }
     if (!one.cidr.ip.is_link_local()) {
@@ -156,9 +155,9 @@ Findings check_lease_ranges(const Node& node) {
     std::vector<netlink::Ip> outside;
     Names texts;
     for (const Reservation& one : pool.reservations) {
-      const bool is_in = std::any_of(pool.sets.begin(), pool.sets.end(), [&](const auto& set) {
-        return std::any_of(set.ranges.begin(), set.ranges.end(),
-                           [&](const auto& range) { return range.subnet.contains(one.ip); });
+      const bool is_in = std::ranges::any_of(pool.sets, [&](const auto& set) {
+        return std::ranges::any_of(
+            set.ranges, [&](const auto& range) { return range.subnet.contains(one.ip); });
       });
       if (is_in) continue;
       outside.push_back(one.ip);
@@ -179,9 +178,8 @@ Findings check_lease_ranges(const Node& node) {
 Findings check_subnet_env(const Node& node) {
   const Cluster& cluster = *node.cluster;
   const auto& lists = node.networks.lists;
-  const bool is_used = std::any_of(lists.begin(), lists.end(), [](const auto& list) {
-    return plugin_with(cni::Fact::kDelegates, list) != nullptr;
-  });
+  const bool is_used = std::ranges::any_of(
+      lists, [](const auto& list) { return plugin_with(cni::Fact::kDelegates, list) != nullptr; });
   if (!is_used) return {};
   constexpr const char* kWhy = "ADD of the plugin flannel fails until flanneld has written it";
   const std::string remedy = restart_flannel(cluster);

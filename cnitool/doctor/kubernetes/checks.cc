@@ -13,9 +13,8 @@ bool is_known(const Node& node) { return !node.cluster->runtime.name.empty(); }
 bool has_subnets(const Node& node) { return !pod_subnets(*node.cluster).empty(); }
 bool has_flannel(const Node& node) {
   const auto& lists = node.networks.lists;
-  return std::any_of(lists.begin(), lists.end(), [](const auto& list) {
-    return plugin_with(cni::Fact::kDelegates, list) != nullptr;
-  });
+  return std::ranges::any_of(
+      lists, [](const auto& list) { return plugin_with(cni::Fact::kDelegates, list) != nullptr; });
 }
 
 using enum Source;

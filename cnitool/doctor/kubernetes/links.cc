@@ -20,7 +20,7 @@ namespace tool::doctor::kubernetes {
 namespace {
 
 bool is_covered(const std::vector<std::string>& patterns, const std::string& link) {
-  return std::any_of(patterns.begin(), patterns.end(), [&](const std::string& pattern) {
+  return std::ranges::any_of(patterns, [&](const std::string& pattern) {
     return ::fnmatch(pattern.c_str(), link.c_str(), 0) == 0;
   });
 }
@@ -29,7 +29,7 @@ bool is_covered(const std::vector<std::string>& patterns, const std::string& lin
 Names links_of_pods(const Node& node) {
   Names out;
   const auto add = [&out](const std::string& link) {
-    if (std::find(out.begin(), out.end(), link) == out.end()) out.push_back(link);
+    if (std::ranges::find(out, link) == out.end()) out.push_back(link);
   };
   for (const BridgeNetwork& one : bridge_networks(node)) add(one.bridge);
   for (const netlink::Link& link : node.links) {
@@ -171,7 +171,7 @@ std::vector<std::string> pinned_links() {
       }
       pins |= one.section == "Link" && one.key == "MACAddressPolicy" && one.value == "none";
     }
-    const bool is_for_all = std::find(links.begin(), links.end(), "*") != links.end();
+    const bool is_for_all = std::ranges::find(links, "*") != links.end();
     if (pins) out.insert(out.end(), links.begin(), links.end());
     if (is_for_all) break;
   }

@@ -70,8 +70,8 @@ PluginDir dir_of_plugins(const std::string& path, bool enforces) {
 std::map<std::string, std::string> packages_of(const std::vector<PluginFile>& programs) {
   constexpr const char* kLists = "/var/lib/dpkg/info";
   std::map<std::string, std::string> out;
-  const bool others = std::any_of(programs.begin(), programs.end(),
-                                  [](const PluginFile& one) { return one.patchbay.empty(); });
+  const bool others =
+      std::ranges::any_of(programs, [](const PluginFile& one) { return one.patchbay.empty(); });
   for (const char* const name : {"kubernetes-cni", "containernetworking-plugins"}) {
     const std::string text = others ? read_or_empty(cat(kLists, "/", name, ".list")) : "";
     for (const auto line : cni::split(text, "\n")) out.emplace(line, name);

@@ -76,7 +76,7 @@ std::vector<nf::Element> plan_remove_more(nf::NfSocket& socket, const nf::SetId&
 
 // Takes the other owner that gets the address next.
 std::optional<nf::Element> take_heir(std::vector<nf::Element>& more, const nf::Bytes& address) {
-  const auto heir = std::find_if(more.begin(), more.end(), [&](const nf::Element& one) {
+  const auto heir = std::ranges::find_if(more, [&](const nf::Element& one) {
     return std::equal(address.begin(), address.end(), one.key.begin());
   });
   if (heir == more.end()) return std::nullopt;
@@ -139,7 +139,7 @@ bool plan_remove_elements(nf::NfSocket& socket, const PodSets& sets, std::string
   std::vector<Seen> seen;
   for (const Ip& ip : addresses) seen.push_back(look_up(socket, sets, owner, ip));
   const bool has_all =
-      std::all_of(seen.begin(), seen.end(), [](const Seen& one) { return one.own.has_value(); });
+      std::ranges::all_of(seen, [](const Seen& one) { return one.own.has_value(); });
   if (addresses.empty() || !has_all) {
     plan_remove_elements_if(socket, sets, is_own, batch);
     return false;

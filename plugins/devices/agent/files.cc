@@ -52,7 +52,7 @@ void write_readable(const cni::Dir& dir, const std::string& name, const std::str
 
 std::string device_info_name(const std::string& resource, const std::string& id) {
   std::string out = cni::cat(resource, "-", id, "-device.json");
-  std::replace(out.begin(), out.end(), '/', '-');
+  std::ranges::replace(out, '/', '-');
   return out;
 }
 

@@ -106,8 +106,8 @@ void add_kept(Json& out, const std::string& text,
   if (!doc.is_object() || !doc.contains("devices") || !doc["devices"].is_array()) return;
   for (const Json& device : doc["devices"]) {
     if (!is_whole(device) || !is_kept(id_in(device["name"].get<std::string>()))) continue;
-    const bool is_new = std::none_of(
-        out.begin(), out.end(), [&](const Json& one) { return one["name"] == device["name"]; });
+    const bool is_new =
+        std::ranges::none_of(out, [&](const Json& one) { return one["name"] == device["name"]; });
     if (is_new) out.push_back(device);
   }
 }
@@ -155,7 +155,7 @@ std::vector<std::string> nodes_of(const Pool& pool, const Item& item, const Sysf
 std::string cdi_kind(const std::string& resource) {
   const auto slash = resource.find('/');
   std::string vendor = resource.substr(0, slash), name = resource.substr(slash + 1);
-  std::replace(name.begin(), name.end(), '.', '_');
+  std::ranges::replace(name, '.', '_');
   // Both begin with a letter.
   const auto is_digit = [](char c) { return c >= '0' && c <= '9'; };
   if (is_digit(vendor[0])) vendor = cat("d", vendor);
@@ -170,7 +170,7 @@ std::string cdi_name(const std::string& id, const CdiEdits& edits) {
 std::string cdi_file(const std::string& resource) {
   // The kind of two resources can be one.
   std::string out = cat(kPrefix, resource, kSuffix);
-  std::replace(out.begin(), out.end(), '/', '_');
+  std::ranges::replace(out, '/', '_');
   return out;
 }
 

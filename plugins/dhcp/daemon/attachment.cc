@@ -82,8 +82,7 @@ bool Attachment::adopt(Time now, const cni::Result& result) {
   if (!link) return false;
   const auto present = socket.addresses(*link, netlink::Family::kIpv4);
   for (const cni::Address& address : result.ips) {
-    if (std::none_of(present.begin(), present.end(),
-                     [&](const auto& one) { return one.cidr == address.cidr; })) {
+    if (std::ranges::none_of(present, [&](const auto& one) { return one.cidr == address.cidr; })) {
       continue;
     }
     state_.owner.cookie = socket.cookie();

@@ -316,7 +316,7 @@ void Daemon::watch(const std::string& file, Entry& entry) {
   const Attachment& attachment = *entry.attachment;
   const Attachment::Fds fds = attachment.fds();
   for (const int fd : std::exchange(entry.watched, fds)) {
-    if (fd >= 0 && std::find(fds.begin(), fds.end(), fd) == fds.end()) loop_.forget(fd);
+    if (fd >= 0 && std::ranges::find(fds, fd) == fds.end()) loop_.forget(fd);
   }
   for (const int fd : fds) {
     if (fd >= 0) loop_.watch(fd, [this, file] { serve(file); });

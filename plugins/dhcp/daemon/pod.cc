@@ -29,7 +29,7 @@ std::vector<LinkRoute> routes_of(const State& state) {
 }
 
 bool is_among(const LinkRoute& seen, const std::vector<LinkRoute>& routes) {
-  return std::any_of(routes.begin(), routes.end(), [&seen](const LinkRoute& one) {
+  return std::ranges::any_of(routes, [&seen](const LinkRoute& one) {
     return one.dst.network() == seen.dst && one.gateway == seen.gateway &&
            one.table == seen.table && one.priority == seen.priority;
   });
@@ -76,8 +76,8 @@ void restore(OpenInterface& pod, const RouteCopy& copy, const State& before, con
 
 std::optional<netlink::LinkAddress> find_address(OpenInterface& pod, const netlink::Cidr& address) {
   auto present = pod.socket.addresses(pod.link, netlink::Family::kIpv4);
-  const auto found = std::find_if(present.begin(), present.end(),
-                                  [&](const auto& one) { return one.cidr == address; });
+  const auto found =
+      std::ranges::find_if(present, [&](const auto& one) { return one.cidr == address; });
   if (found == present.end()) return std::nullopt;
   return std::move(*found);
 }

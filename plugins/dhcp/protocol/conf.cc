@@ -62,7 +62,7 @@ struct Provided {
 
 void read_provided_code(const Reader& place, Provided& entry) {
   entry.code = read_code(place);
-  if (std::find(std::begin(kOwn), std::end(kOwn), entry.code) != std::end(kOwn)) {
+  if (std::ranges::find(kOwn, entry.code) != std::end(kOwn)) {
     place.fail("an option that the client itself sends");
   }
 }
@@ -195,13 +195,13 @@ Options provided_options(const cni::Request& request, const std::vector<Provided
 
 bool gives_dns(std::uint8_t code) {
   constexpr std::uint8_t kDns[] = {option::kDnsServers, option::kDomainName, option::kDomainSearch};
-  return std::find(std::begin(kDns), std::end(kDns), code) != std::end(kDns);
+  return std::ranges::find(kDns, code) != std::end(kDns);
 }
 
 Bytes wanted_options(const std::vector<Wanted>& entries) {
   Bytes out;
   const auto add = [&out](std::uint8_t code) {
-    if (std::find(out.begin(), out.end(), code) == out.end()) out.push_back(code);
+    if (std::ranges::find(out, code) == out.end()) out.push_back(code);
   };
   bool skip_default = false;
   for (const Wanted& entry : entries) {
@@ -233,9 +233,8 @@ Conf Conf::parse(const cni::Request& request) {
   if (conf.socket_path.empty()) conf.socket_path = names::kDhcpSocket;
   conf.provided = provided_options(request, given.provided);
   conf.wanted = wanted_options(given.wanted);
-  conf.dns = given.dns.value_or(
-      std::any_of(given.wanted.begin(), given.wanted.end(),
-                  [](const Wanted& entry) { return entry.code && gives_dns(*entry.code); }));
+  conf.dns = given.dns.value_or(std::ranges::any_of(
+      given.wanted, [](const Wanted& entry) { return entry.code && gives_dns(*entry.code); }));
   return conf;
 }
 

@@ -80,7 +80,7 @@ std::vector<Route> routes_of(const Options& options, const std::optional<Ip>& ga
 bool is_domain(const std::string& name) {
   constexpr std::size_t kMax = 253;
   return !name.empty() && name.size() <= kMax && name.front() != '.' && name.front() != '-' &&
-         std::all_of(name.begin(), name.end(), [](char c) {
+         std::ranges::all_of(name, [](char c) {
            return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
                   c == '-' || c == '_' || c == '.';
          });

@@ -155,8 +155,8 @@ Bytes encode(const Message& message) {
   put_ip(out, kYiaddrAt, message.yiaddr);
   put_ip(out, kSiaddrAt, message.siaddr);
   put_ip(out, kGiaddrAt, message.giaddr);
-  std::copy(message.chaddr.bytes.begin(), message.chaddr.bytes.end(), out.begin() + kChaddrAt);
-  std::copy(std::begin(kCookie), std::end(kCookie), out.begin() + kCookieAt);
+  std::ranges::copy(message.chaddr.bytes, out.begin() + kChaddrAt);
+  std::ranges::copy(kCookie, out.begin() + kCookieAt);
   for (const auto& [code, value] : message.options) add_option(out, code, value);
   out.push_back(option::kEnd);
   out.resize(std::max(out.size(), kMinSize));

@@ -41,7 +41,7 @@ bool starts_with_word(const nf::Bytes& bytes, std::uint32_t word) {
 // -m mark, -j MARK: iptables-nft uses nft expressions, or the extension, whose struct begins with
 // the mark (xt_mark_mtinfo1, xt_mark_tginfo2).
 bool has_mark(const nf::Rule& rule, std::uint32_t mark) {
-  return std::any_of(rule.exprs.begin(), rule.exprs.end(), [&](const nf::Expr& expr) {
+  return std::ranges::any_of(rule.exprs, [&](const nf::Expr& expr) {
     const auto* const xt = std::get_if<nf::Xt>(&expr);
     const auto* const bits = std::get_if<nf::Bitwise>(&expr);
     const auto* const cmp = std::get_if<nf::Cmp>(&expr);
@@ -67,15 +67,15 @@ bool is_shared(const nf::Rule& rule, const RuleText& wanted, const Options& opti
 
 bool has_shared(Tables& tables, Family family, const RuleText& wanted, const Options& options) {
   const auto rules = tables.rules(id_of(family, wanted));
-  return std::any_of(rules.begin(), rules.end(),
-                     [&](const nf::Rule& one) { return is_shared(one, wanted, options); });
+  return std::ranges::any_of(rules,
+                             [&](const nf::Rule& one) { return is_shared(one, wanted, options); });
 }
 
 // Compares all of the rule. If it is missing, a jump to the same CNI chain is a damaged one.
 bool has_saved(Tables& tables, Family family, const RuleText& rule, Existing& seen) {
   const auto saved = tables.saved_rules(id_of(family, rule));
   const cni::Words wanted = cni::words_of(rule.text);
-  if (std::count(saved.begin(), saved.end(), wanted) != 0) return true;
+  if (std::ranges::count(saved, wanted) != 0) return true;
   if (!wanted.back().starts_with(names::kHostPortPrefix)) return false;
   for (const cni::Words& one : saved) {
     if (!leads_to(one, wanted.back())) continue;
@@ -210,8 +210,8 @@ std::vector<Attachment> sharing(const StateDir* state, const Attachment& own) {
   std::erase_if(out, [&](const Attachment& one) {
     return one.backend != BackendName::kIptables || one.owner.network != own.owner.network;
   });
-  const auto itself = std::find_if(out.begin(), out.end(),
-                                   [&](const Attachment& one) { return one.owner == own.owner; });
+  const auto itself =
+      std::ranges::find_if(out, [&](const Attachment& one) { return one.owner == own.owner; });
   itself == out.end() ? out.push_back(own) : void(*itself = own);
   std::erase_if(out, [](const Attachment& one) { return one.claims.empty(); });
   return out;
@@ -341,7 +341,7 @@ std::vector<Owner> owners(nf::NfSocket* socket, const std::string& network) {
       }
     }
   }
-  std::sort(out.begin(), out.end());
+  std::ranges::sort(out);
   out.erase(std::unique(out.begin(), out.end()), out.end());
   return out;
 }

@@ -26,7 +26,7 @@ std::string missing_rule(Family family, const RuleText& rule) {
 }
 
 bool contains(const Saved& saved, const std::string& rule) {
-  return std::find(saved.begin(), saved.end(), cni::words_of(rule)) != saved.end();
+  return std::ranges::find(saved, cni::words_of(rule)) != saved.end();
 }
 
 std::optional<std::string> missing_shared(Tables& tables, const Wanted& wanted) {
@@ -56,9 +56,8 @@ std::optional<std::string> missing_entry(Tables& tables, const Wanted& wanted) {
   const bool has_conditions = !attachment.options.conditions(wanted.family).empty();
   for (const std::string& rule : wanted.entries) {
     const Words words = cni::words_of(rule);
-    const bool exists = std::any_of(seen.begin(), seen.end(), [&](const Words& one) {
-      return is_entry(one, words, has_conditions);
-    });
+    const bool exists = std::ranges::any_of(
+        seen, [&](const Words& one) { return is_entry(one, words, has_conditions); });
     if (!exists) return missing_rule(wanted.family, {"nat", kDnatChain, rule});
   }
   if (seen.size() == wanted.entries.size()) return std::nullopt;
@@ -89,8 +88,7 @@ std::optional<std::string> missing_of(Tables& tables, const Wanted& wanted) {
 bool has_exceptions(Tables& tables, Family family, const Owner& owner) {
   const Saved seen = tables.saved_rules(nat(family, chain_of(owner)));
   const auto ours = exceptions(family);
-  return std::any_of(ours.begin(), ours.end(),
-                     [&](const std::string& rule) { return contains(seen, rule); });
+  return std::ranges::any_of(ours, [&](const std::string& rule) { return contains(seen, rule); });
 }
 
 }  // namespace

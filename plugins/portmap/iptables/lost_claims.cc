@@ -53,7 +53,7 @@ class Living {
 };
 
 std::string value_of(const cni::Words& rule, std::string_view option) {
-  const auto at = std::find(rule.begin(), rule.end(), option);
+  const auto at = std::ranges::find(rule, option);
   return at == rule.end() || at + 1 == rule.end() ? "" : *(at + 1);
 }
 

@@ -27,7 +27,7 @@ bool is_control(char c) { return static_cast<unsigned char>(c) < ' ' || c == 0x7
 std::string conditions_of(Family family, const Options& options) {
   std::string out;
   for (const std::string& word : options.conditions(family)) {
-    if (std::any_of(word.begin(), word.end(), is_control)) {
+    if (std::ranges::any_of(word, is_control)) {
       throw cni::Error(cni::Code::kInvalidConfig,
                        cat("expected no control character: ", in_quotes(word)));
     }
@@ -93,7 +93,7 @@ std::string removal_of(const ChainRemoval& removal) {
 }
 
 bool has(const Existing& seen, const RuleText& rule) {
-  return std::find(seen.rules.begin(), seen.rules.end(), rule) != seen.rules.end();
+  return std::ranges::find(seen.rules, rule) != seen.rules.end();
 }
 
 std::vector<RuleText> of_table(const std::vector<RuleText>& rules, std::string_view table) {
@@ -115,7 +115,7 @@ std::string removal_of_damaged(const Existing& seen, std::string_view table) {
 std::string shared_lines(const std::vector<RuleText>& rules, const Existing& seen) {
   std::string chains, lines = removal_of_damaged(seen, "nat");
   for (const char* const chain : {kDnatChain, kSetMarkChain, kMasqChain}) {
-    const bool named = std::any_of(rules.begin(), rules.end(), [&](const RuleText& rule) {
+    const bool named = std::ranges::any_of(rules, [&](const RuleText& rule) {
       return rule.chain == chain || rule.text.ends_with(cat(" ", chain));
     });
     // ":CHAIN" instead would flush a chain that another program has just created.
@@ -130,8 +130,7 @@ std::string shared_lines(const std::vector<RuleText>& rules, const Existing& see
 
 // Replaces all rules of the guard: the chain has no rules of other programs.
 std::string guard_part(const std::vector<RuleText>& rules, const Existing& seen) {
-  const bool complete =
-      std::all_of(rules.begin(), rules.end(), [&](const RuleText& r) { return has(seen, r); });
+  const bool complete = std::ranges::all_of(rules, [&](const RuleText& r) { return has(seen, r); });
   if (complete) return {};
   std::string out =
       cat("*filter\n:", kGuardChain, " - [0:0]\n", removal_of_damaged(seen, "filter"));

@@ -73,8 +73,7 @@ std::optional<Claim> claim_from(const nf::SetId& set, const nf::Element& element
 }
 
 void put(Groups& groups, const nf::SetId& set, nf::Element element) {
-  auto group =
-      std::find_if(groups.begin(), groups.end(), [&](const auto& one) { return one.first == set; });
+  auto group = std::ranges::find_if(groups, [&](const auto& one) { return one.first == set; });
   if (group == groups.end()) group = groups.insert(group, {set, {}});
   group->second.push_back(std::move(element));
 }

@@ -40,7 +40,7 @@ nf::Exprs join(Part... parts) {
   out.reserve(kUsual);
   const auto append = [&out](auto& part) {
     if constexpr (std::is_same_v<decltype(part), nf::Exprs&>) {
-      std::move(part.begin(), part.end(), std::back_inserter(out));
+      std::ranges::move(part, std::back_inserter(out));
     } else {
       out.emplace_back(std::move(part));
     }

@@ -49,7 +49,7 @@ bool has_conditions(const std::vector<nf::Bytes>& seen, const Layout& layout) {
 // long as they live: another pod's ADD leaves the rules.
 bool is_of_masq_all(const Attributes& rule, Family family) {
   const auto exprs = nf::decode_rule(table_family(family), rule).exprs;
-  return std::any_of(exprs.begin(), exprs.end(), [](const nf::Expr& one) {
+  return std::ranges::any_of(exprs, [](const nf::Expr& one) {
     const auto* const lookup = std::get_if<nf::Lookup>(&one);
     return lookup != nullptr && lookup->set.starts_with("masq_all");
   });

@@ -175,7 +175,7 @@ class Assembly {
     std::string identity = link.name;
     if (link.kind.empty() && link.permanent_mac && macs_[link.permanent_mac->str()] == 1) {
       identity = link.permanent_mac->str();
-      std::replace(identity.begin(), identity.end(), ':', '-');
+      std::ranges::replace(identity, ':', '-');
     }
     Device device{.id = cat(kOfLink, identity)};
     set_link(device, link);

@@ -66,14 +66,14 @@ std::vector<std::string> virtual_functions_of(const std::string& device) {
     const std::string function = last_of(resolved(cat(device, "/", name)));
     if (!function.empty()) out.push_back(function);
   }
-  std::sort(out.begin(), out.end());
+  std::ranges::sort(out);
   return out;
 }
 
 bool is_pci_address(std::string_view name) {  // "0000:03:00.1"
   const auto dot = name.rfind('.');
   return dot != std::string_view::npos && dot + 2 == name.size() &&
-         std::count(name.begin(), name.end(), ':') == 2 &&
+         std::ranges::count(name, ':') == 2 &&
          name.find_first_not_of("0123456789abcdef:.") == std::string_view::npos;
 }
 

@@ -26,7 +26,7 @@ bool is_alphanumeric(char c) {
 bool is_label(std::string_view text, std::size_t limit, std::string_view also, bool upper) {
   if (text.empty() || text.size() > limit) return false;
   if (!is_alphanumeric(text.front()) || !is_alphanumeric(text.back())) return false;
-  return std::all_of(text.begin(), text.end(), [&](char c) {
+  return std::ranges::all_of(text, [&](char c) {
     if (c >= 'A' && c <= 'Z') return upper;
     return is_alphanumeric(c) || also.find(c) != also.npos;
   });
@@ -180,8 +180,8 @@ bool is_interface_name(const std::string& text) { return cni::is_link_name(text)
 
 bool is_slot_parent(const std::string& text) {
   return cni::is_link_name(text) && is_alphanumeric(text.front()) &&
-         std::all_of(text.begin(), text.end(),
-                     [](char c) { return is_alphanumeric(c) || c == '-' || c == '_' || c == '.'; });
+         std::ranges::all_of(
+             text, [](char c) { return is_alphanumeric(c) || c == '-' || c == '_' || c == '.'; });
 }
 
 bool is_device_node(const std::string& text) {

@@ -56,7 +56,7 @@ bool takes(const Pool& pool, const Device& device) {
 
 bool forces(const Pool& pool, const Device& device) {
   return device.link && device.forcible &&
-         std::find(pool.force.begin(), pool.force.end(), device.link->name) != pool.force.end();
+         std::ranges::find(pool.force, device.link->name) != pool.force.end();
 }
 
 /// The stock while it is taken.
@@ -231,9 +231,9 @@ std::vector<std::string> preferred_of(const Preference& asked,
   for (auto& [node, group] : groups) group.node = node;
   while (out.size() < asked.size && !groups.empty()) {
     const std::size_t wanted = asked.size - out.size();
-    const auto best = std::min_element(
-        groups.begin(), groups.end(),
-        [&](const auto& a, const auto& b) { return is_better(a.second, b.second, wanted); });
+    const auto best = std::ranges::min_element(groups, [&](const auto& a, const auto& b) {
+      return is_better(a.second, b.second, wanted);
+    });
     for (const std::string& id : best->second.ids) {
       if (out.size() < asked.size) out.push_back(id);
     }
