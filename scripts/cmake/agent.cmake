@@ -25,22 +25,16 @@ elseif(CNI_AGENT STREQUAL "")
   set(CNI_AGENT ON)
 endif()
 
-# GRPC_LINKED: libgrpc++, protobuf and what they need, each statically where there is an archive of it. The archives need
-# each other, and some that the .pc file does not have.
+# GRPC_LINKED: libgrpc++, protobuf and what they need. The archives need each other, and some that the .pc file does not have.
 set(GRPC_LINKED)
 if(CNI_AGENT)
-  set(_libraries ${GRPC_STATIC_LIBRARIES} upb address_sorting cares re2 z)
+  set(_libraries ${GRPC_LIBRARIES})
+  if(CNI_STATIC_GRPC)
+    set(_libraries ${GRPC_STATIC_LIBRARIES} upb address_sorting cares re2 z)
+  endif()
   list(REMOVE_DUPLICATES _libraries)
   list(REMOVE_ITEM _libraries pthread dl rt m atomic)  # of libc and the compiler
-  foreach(name IN LISTS _libraries)
-    find_library(GRPC_ARCHIVE_${name} lib${name}.a HINTS ${GRPC_STATIC_LIBRARY_DIRS})
-    mark_as_advanced(GRPC_ARCHIVE_${name})
-    if(GRPC_ARCHIVE_${name})
-      list(APPEND GRPC_LINKED ${GRPC_ARCHIVE_${name}})
-    else()
-      list(APPEND GRPC_LINKED ${name})
-    endif()
-  endforeach()
+  cni_libraries(GRPC_LINKED ${CNI_STATIC_GRPC} "${GRPC_STATIC_LIBRARY_DIRS}" ${_libraries})
   list(JOIN GRPC_LINKED "," GRPC_LINKED)
   set(GRPC_LINKED "$<LINK_GROUP:RESCAN,${GRPC_LINKED}>")
 endif()

@@ -1,9 +1,8 @@
-# Toolchain file of the preset arm64. The first configuration downloads what is needed: scripts/arm64.
+# Toolchain file of the preset arm64, of what scripts/arm64 downloads.
 set(_place ${CMAKE_CURRENT_LIST_DIR}/../../build/arm64)
 cmake_path(NORMAL_PATH _place)
 if(NOT EXISTS ${_place}/tools OR NOT EXISTS ${_place}/root)
-  message(STATUS "Downloading a compiler and libraries for arm64 into build/arm64")
-  execute_process(COMMAND ${CMAKE_CURRENT_LIST_DIR}/../arm64 OUTPUT_QUIET COMMAND_ERROR_IS_FATAL ANY)
+  message(FATAL_ERROR "no compiler for arm64 in build/arm64: scripts/arm64 downloads it")
 endif()
 set(CMAKE_SYSTEM_NAME Linux)
 set(CMAKE_SYSTEM_PROCESSOR aarch64)

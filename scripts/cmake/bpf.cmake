@@ -24,17 +24,10 @@ elseif(CNI_BPF STREQUAL "")
   set(CNI_BPF ON)
 endif()
 
-# LIBBPF_LINKED: libbpf and what it needs, each statically where there is an archive of it.
+# LIBBPF_LINKED: libbpf and what it needs.
 set(LIBBPF_LINKED)
 if(CNI_BPF)
-  foreach(name IN LISTS LIBBPF_STATIC_LIBRARIES)
-    find_library(BPF_ARCHIVE_${name} lib${name}.a HINTS ${LIBBPF_LIBRARY_DIRS})
-    if(BPF_ARCHIVE_${name})
-      list(APPEND LIBBPF_LINKED ${BPF_ARCHIVE_${name}})
-    else()
-      list(APPEND LIBBPF_LINKED ${name})
-    endif()
-  endforeach()
+  cni_libraries(LIBBPF_LINKED ${CNI_STATIC_LIBC} "${LIBBPF_LIBRARY_DIRS}" ${LIBBPF_STATIC_LIBRARIES})
 endif()
 
 # bpf_object(TARGET SOURCE NAMESPACE): compiles SOURCE, a .bpf.c in the current folder, into the

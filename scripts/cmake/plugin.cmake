@@ -18,20 +18,6 @@ function(cni_plugin name)
   set_property(GLOBAL PROPERTY CNI_CALLS_${name} ${name} ${arg_CALLS})
 endfunction()
 
-# Whether a static-pie file may have its relocations as DT_RELR: the linker makes them, where it does not ignore the
-# option with a warning, as for arm64; glibc 2.36 and later apply them.
-include(CheckCXXSourceCompiles)
-include(CheckLinkerFlag)
-check_linker_flag(CXX -Wl,--fatal-warnings,-z,pack-relative-relocs CNI_LINKER_PACKS)
-check_cxx_source_compiles("#include <features.h>
-#if !__GLIBC_PREREQ(2, 36)
-#error
-#endif
-int main() {}" CNI_LIBC_UNPACKS)
-if(CNI_LINKER_PACKS AND CNI_LIBC_UNPACKS)
-  set(CNI_PACKS_RELOCATIONS ON)
-endif()
-
 function(cni_namespace_of plugin out)
   string(REPLACE "-" "_" space ${plugin})
   if(space STREQUAL "static")  # a keyword of C++
@@ -66,18 +52,12 @@ function(cni_plugin_facts)
   target_link_libraries(plugin_facts PUBLIC libcni)
 endfunction()
 
-# A static-pie file that needs nothing of the host.
 function(cni_link name)
   # What the plugins share comes first, so that the templates of all lie next to it: each call maps less.
   target_link_libraries(
     ${name} PRIVATE -Wl,--whole-archive netlink_types netlink_route netlink_nf libcni plugins_state plugins_links
                     plugins_common -Wl,--no-whole-archive plugins_list ${ARGN})
-  if(NOT CNI_SANITIZE)
-    target_link_options(${name} PRIVATE $<$<BOOL:${CNI_STRIP}>:-s> -static-pie -Wl,--build-id)
-    if(CNI_PACKS_RELOCATIONS)  # 85 kB of them
-      target_link_options(${name} PRIVATE -Wl,-z,pack-relative-relocs)
-    endif()
-  endif()
+  cni_form(${name})
 endfunction()
 
 # cni_programs(): plugins_list, the library of all plugins; an executable of each plugin, single_NAME; patchbay, the
