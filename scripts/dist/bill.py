@@ -13,6 +13,7 @@ LICENCES = {"glibc": "LGPL-2.1-or-later", "gcc": "GPL-3.0-or-later WITH GCC-exce
             "cli11": "BSD-3-Clause", "tomlplusplus": "MIT", "libbpf": "LGPL-2.1-only OR BSD-2-Clause", "elfutils": "GPL-2.0-or-later OR LGPL-3.0-or-later",
             "zlib": "Zlib", "dbus": "AFL-2.1 OR GPL-2.0-or-later", "libzstd": "BSD-3-Clause", "grpc": "Apache-2.0", "protobuf": "BSD-3-Clause",
             "abseil": "Apache-2.0", "c-ares": "MIT", "re2": "BSD-3-Clause"}
+OWN_LICENCE = "Apache-2.0"
 #: Libraries that are headers alone, of which a map of the linker knows nothing.
 HEADERS = {"cnitool": ["nlohmann-json3-dev", "libcli11-dev", "libtomlplusplus-dev"],
            "patchbay-agent": ["nlohmann-json3-dev", "libcli11-dev"]}
@@ -63,7 +64,7 @@ def bill(name, linked, when):
     """SPDX 2.3: executables, and what each contains. linked: {executable: {package: version}}."""
     created = run("date", "-u", "-d", f"@{when}", "+%Y-%m-%dT%H:%M:%SZ").strip()
     digests = {program: hashlib.sha256(staged(program).read_bytes()).hexdigest() for program in linked}
-    own = [part(program, version(), licenseConcluded="NOASSERTION", licenseDeclared="NOASSERTION",
+    own = [part(program, version(), licenseConcluded=OWN_LICENCE, licenseDeclared=OWN_LICENCE,
                 checksums=[{"algorithm": "SHA256", "checksumValue": digest}]) for program, digest in digests.items()]
     libraries = {library: number for packages in linked.values() for library, number in packages.items()}
     parts = {library: part(library, number, licenseConcluded=licence(library), licenseDeclared=licence(library))

@@ -188,6 +188,8 @@ def libraries(made, program):
     of = program if program in ("cnitool", AGENT) else "patchbay"
     bill = json.loads(made.one(f"{of}-linux-*.spdx.json").read_text())
     parts = {part["SPDXID"]: part for part in bill["packages"]}
+    if (licence := parts[f"SPDXRef-{program}"]["licenseDeclared"]) != "Apache-2.0":
+        sys.exit(f"FAIL {program}: its own licence is {licence}")
     linked_in = [parts[one["relatedSpdxElement"]] for one in bill["relationships"]
                  if one["relationshipType"] == "STATIC_LINK" and parts[one["spdxElementId"]]["name"] == program]
     return {part["name"]: part["versionInfo"] for part in linked_in}
