@@ -22,6 +22,8 @@ struct AttachmentKey {
   OwnerTag owner_tag() const { return {network, container_id, ifname}; }
   /// Its prefix().
   std::string tag() const { return owner_tag().prefix(); }
+  /// 16 hex digits of SHA-512(container_id).
+  std::string container_hash() const { return sha512_hex(container_id, 16); }
   /// "interface 'eth0' of container 'c1' in network 'net1'".
   std::string str() const;
   /// "container 'c1' (network 'net1', interface 'eth0')".

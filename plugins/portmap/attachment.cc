@@ -133,6 +133,15 @@ auto of(const Owner& owner) {
 
 }  // namespace
 
+std::string Attachment::comment() const {
+  constexpr std::size_t kMaxComment = 128;  // nft's limit for a comment
+  const auto& [network, id, ifname] = owner;
+  std::string out =
+      without_quotes(cat(tag().str(), ", net: ", network, ", if: ", ifname, ", id: ", id));
+  if (out.size() > kMaxComment) out.resize(kMaxComment);
+  return out;
+}
+
 bool Attachment::has(Family family) const {
   return std::ranges::any_of(claims,
                              [&](const Claim& claim) { return claim.key.family == family; });
@@ -146,7 +155,7 @@ std::vector<Ip> Attachment::targets() const {
   return out;
 }
 
-const Claim* claim_of(const std::vector<Claim>& claims, const Key& key) {
+const Claim* Attachment::claim_of(const Key& key) const {
   const auto found =
       std::ranges::find_if(claims, [&](const Claim& claim) { return claim.key == key; });
   return found == claims.end() ? nullptr : &*found;
@@ -163,26 +172,15 @@ std::optional<Container> Container::from(const std::string& text) {
   return Container{*std::move(all)};
 }
 
-std::string container_hash(const Owner& owner) { return cni::sha512_hex(owner.container_id, 16); }
+Tag::Tag(const Owner& owner) : text_(cat(owner.tag(), "-", owner.container_hash())) {}
 
-std::string tag_of(const Owner& owner) { return cat(owner.tag(), "-", container_hash(owner)); }
-
-std::string element_comment(const Owner& owner) {
-  constexpr std::size_t kMaxComment = 128;  // nft's limit for a comment
-  const auto& [network, id, ifname] = owner;
-  std::string out =
-      without_quotes(cat(tag_of(owner), ", net: ", network, ", if: ", ifname, ", id: ", id));
-  if (out.size() > kMaxComment) out.resize(kMaxComment);
-  return out;
+std::string Tag::container() const {
+  const auto dash = text_.rfind('-');
+  return dash == std::string::npos ? "" : text_.substr(dash + 1);
 }
 
-std::string container_hash_in(const std::string& tag) {
-  const auto dash = tag.rfind('-');
-  return dash == std::string::npos ? "" : tag.substr(dash + 1);
-}
-
-bool is_of_sibling(const std::string& tag, const Owner& owner) {
-  return container_hash_in(tag) == container_hash(owner) && tag != tag_of(owner);
+bool Tag::is_of_sibling(const Tag& other) const {
+  return container() == other.container() && *this != other;
 }
 
 std::vector<Attachment> attachments_of(const StateDir& states, const std::string& hash) {
@@ -190,13 +188,13 @@ std::vector<Attachment> attachments_of(const StateDir& states, const std::string
 }
 
 std::optional<Attachment> find_attachment(const StateDir& states, const Owner& owner) {
-  const auto all = attachments_of(states, container_hash(owner));
+  const auto all = attachments_of(states, owner.container_hash());
   const auto it = std::ranges::find_if(all, of(owner));
   return it == all.end() ? std::nullopt : std::optional(*it);
 }
 
 std::optional<Attachment> put_attachment(const StateDir& states, const Attachment& attachment) {
-  const std::string name = container_hash(attachment.owner);
+  const std::string name = attachment.owner.container_hash();
   std::optional<Attachment> before;
   if (!states.dir().publish(name, Container{{attachment}}.text())) {
     auto all = attachments_of(states, name);
@@ -204,22 +202,23 @@ std::optional<Attachment> put_attachment(const StateDir& states, const Attachmen
     if (it == all.end()) {
       all.push_back(attachment);
     } else {
-      before = std::exchange(*it, attachment);
+      before = std::move(*it);
+      *it = attachment;
     }
     states.dir().replace(name, Container{std::move(all)}.text(), Dir::kAside);
   }
   for (const Ip& ip : attachment.targets()) {
-    addresses_in(states).put(ip, tag_of(attachment.owner));
+    addresses_in(states).insert(ip, attachment.tag().str());
   }
   return before;
 }
 
 void remove_attachment(const StateDir& states, const Owner& owner) {
-  const std::string name = container_hash(owner);
+  const std::string name = owner.container_hash();
   auto all = attachments_of(states, name);
   const auto own = std::ranges::find_if(all, of(owner));
   if (own != all.end()) {
-    for (const Ip& ip : own->targets()) addresses_in(states).remove(ip, tag_of(owner));
+    for (const Ip& ip : own->targets()) addresses_in(states).erase(ip, Tag(owner).str());
     all.erase(own);
   }
   if (all.empty()) {

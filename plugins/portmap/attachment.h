@@ -2,6 +2,7 @@
 
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "libcni/common/attachment.h"
@@ -11,24 +12,36 @@
 #include "plugins/state/address_index.h"
 #include "plugins/state/state_dir.h"
 
-/// State files: one file per container with mapped ports in /run/cni/portmap. ADD writes it before
-/// the rules, DEL removes it after them. Without the file a container has no port that this plugin
-/// mapped, so that DEL needs no request to the kernel.
+/// State files: one file per container with mapped ports in /run/cni/portmap,
+/// AttachmentKey::container_hash() its name. ADD writes it before the rules, DEL removes it after
+/// them. Without the file a container has no port that this plugin mapped, so that DEL needs no
+/// request to the kernel.
 namespace portmap {
 
 /// The attachment that owns a mapping.
 using Owner = cni::AttachmentKey;
-/// 16 hex digits of SHA-512(container_id): the name of the container's file.
-std::string container_hash(const Owner& owner);
-/// "H1-H2-C": AttachmentKey::tag() and container_hash(); 50 characters. Comments of elements start
-/// with it.
-std::string tag_of(const Owner& owner);
-/// Of an element: tag_of() and the names in clear; at most 128 bytes, no double quotes.
-std::string element_comment(const Owner& owner);
-/// The container_hash() in a tag; empty for other text.
-std::string container_hash_in(const std::string& tag);
-/// Whether the tag is that of another attachment of the same container.
-bool is_of_sibling(const std::string& tag, const Owner& owner);
+
+/// What names an owner in comments of elements and in links beside the state files: "H1-H2-C" of
+/// tag() and container_hash() of AttachmentKey; 50 characters.
+class Tag {
+ public:
+  Tag() = default;  ///< of nobody
+  explicit Tag(std::string text) : text_(std::move(text)) {}
+  explicit Tag(const Owner& owner);
+
+  const std::string& str() const { return text_; }
+  bool empty() const { return text_.empty(); }
+  /// AttachmentKey::tag(), by which the pod's veth on the node names its owner.
+  std::string of_attachment() const { return text_.substr(0, text_.rfind('-')); }
+  /// AttachmentKey::container_hash(); empty for other text.
+  std::string container() const;
+  /// Whether it is of another attachment of the same container.
+  bool is_of_sibling(const Tag& other) const;
+  auto operator<=>(const Tag&) const = default;
+
+ private:
+  std::string text_;
+};
 
 /// The mappings of one attachment, as ADD set them up.
 struct Attachment {
@@ -41,13 +54,14 @@ struct Attachment {
   PodAddresses pod;
   std::vector<Claim> claims;
 
-  bool has(Family family) const;    ///< a claim of the family
-  std::vector<Ip> targets() const;  ///< the pod's addresses to which claims lead
+  Tag tag() const { return Tag(owner); }
+  /// Of its elements: tag() and the names in clear; at most 128 bytes, no double quotes.
+  std::string comment() const;
+  bool has(Family family) const;                ///< a claim of the family
+  const Claim* claim_of(const Key& key) const;  ///< null without one
+  std::vector<Ip> targets() const;              ///< the pod's addresses to which claims lead
   bool operator==(const Attachment&) const = default;
 };
-
-/// The claim of the key; null without one.
-const Claim* claim_of(const std::vector<Claim>& claims, const Key& key);
 
 /// The content of a state file: all attachments of a container, the oldest first.
 struct Container {

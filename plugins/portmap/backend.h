@@ -32,12 +32,12 @@ struct Plan {
 /// of the network.
 struct Stale {
   std::string network;
-  std::function<bool(const std::string& tag)> has_tag;
+  std::function<bool(const Tag& tag)> has_tag;
   std::function<bool(const std::string& container_id)> has_container;
 };
 
 /// The tags of port owners. Without a tag another program has the port.
-using Owners = std::map<Key, std::string>;
+using Owners = std::map<Key, Tag>;
 
 struct Backend {
   /// The owners of the ports that an attachment claims.

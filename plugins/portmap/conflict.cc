@@ -31,8 +31,8 @@ void refuse_holder(const Key& key, const netlink::Holder& holder, const std::str
   throw cni::Error(kPortInUse, cat("map ", key.str(), ": in use by ", describe(holder, processes)));
 }
 
-bool has_living_veth(const std::string& tag) {
-  const std::string owner = tag.substr(0, tag.rfind('-'));
+bool has_living_veth(const Tag& tag) {
+  const std::string owner = tag.of_attachment();
   netlink::RouteSocket node;
   const auto veths = node.links_of_kind("veth");
   return std::ranges::any_of(veths, [&](const netlink::Link& link) {
@@ -41,8 +41,8 @@ bool has_living_veth(const std::string& tag) {
 }
 
 // \throws cni::Error(kPortInUse) if the owner of the tag exists, or if that cannot be told.
-void refuse_owner(const StateDir& state, const std::string& tag, const Key& key) {
-  const std::string file = container_hash_in(tag);
+void refuse_owner(const StateDir& state, const Tag& tag, const Key& key) {
+  const std::string file = tag.container();
   const auto all = attachments_of(state, file);
   const bool exists = !all.empty() || state.dir().has(file);
   if (exists && all.empty()) {
@@ -58,18 +58,18 @@ void refuse_owner(const StateDir& state, const std::string& tag, const Key& key)
                      "`cnitool repair` writes it again");
   }
   for (const Attachment& one : all) {
-    if (tag_of(one.owner) != tag || !owner_exists(one)) continue;
-    const Claim* const theirs = claim_of(one.claims, key);
+    if (one.tag() != tag || !owner_exists(one)) continue;
+    const Claim* const theirs = one.claim_of(key);
     throw cni::Error(kPortInUse, cat("map ", key.str(), ": in use by ", one.owner.as_owner(),
                                      theirs == nullptr ? "" : " at " + theirs->target_str()));
   }
 }
 
 // All networks of the container lose the port: rules of the next one would match instead.
-void put_losers(const StateDir& state, const std::string& tag, const Key& key,
+void put_losers(const StateDir& state, const Tag& tag, const Key& key,
                 std::vector<Attachment>& losers) {
-  for (Attachment& one : attachments_of(state, container_hash_in(tag))) {
-    const Claim* const theirs = claim_of(one.claims, key);
+  for (Attachment& one : attachments_of(state, tag.container())) {
+    const Claim* const theirs = one.claim_of(key);
     if (theirs == nullptr) continue;
     const auto known = std::ranges::find_if(
         losers, [&](const Attachment& loser) { return loser.owner == one.owner; });
@@ -85,11 +85,6 @@ void put_losers(const StateDir& state, const std::string& tag, const Key& key,
 
 }  // namespace
 
-std::string inode_of_netns(const std::string& path) {
-  const auto ns = netlink::NetNs::find(path);
-  return ns ? ns->id().str() : "";
-}
-
 bool owner_exists(const Attachment& attachment) {
   const auto ns = netlink::NetNs::find(attachment.netns);
   if (!ns || ns->id().str() != attachment.netns_inode) return false;
@@ -100,8 +95,8 @@ Plan plan(const Context& context, const Attachment& wanted, OnConflict policy) {
   Plan out{wanted, {}, wanted.claims, {}};
   for (const Backend* const backend : {&nft::kBackend, &iptables::kBackend}) {
     for (const auto& [key, tag] : backend->owners(context, wanted)) {
-      if (tag.empty() || tag == tag_of(wanted.owner)) continue;
-      if (is_of_sibling(tag, wanted.owner)) {
+      if (tag.empty() || tag == wanted.tag()) continue;
+      if (tag.is_of_sibling(wanted.tag())) {
         const auto has_key = [&port = key](const Claim& claim) { return claim.key == port; };
         std::erase_if(out.granted, has_key);
         continue;
@@ -129,9 +124,8 @@ void refuse_denied(const std::vector<DeniedPorts>& denied, const std::vector<Map
     for (const DeniedPorts& range : denied) {
       if (range.protocol && *range.protocol != mapping.protocol) continue;
       if (mapping.host_port < range.first || mapping.host_port > range.last) continue;
-      throw cni::Error(kPortDenied,
-                       cat("map ", name_of(mapping.protocol), " port ", mapping.host_port,
-                           ": deniedHostPorts contains '", range.str(), "'"));
+      throw cni::Error(kPortDenied, cat("map ", mapping.str(), ": deniedHostPorts contains '",
+                                        range.str(), "'"));
     }
   }
 }

@@ -13,9 +13,6 @@ namespace portmap {
 inline constexpr cni::Code kPortInUse{100};
 inline constexpr cni::Code kPortDenied{101};
 
-/// "DEVICE:INODE" of a namespace; empty if it does not exist.
-std::string inode_of_netns(const std::string& path);
-
 /// Whether the attachment's interface exists: the path leads to the same namespace as in ADD, and a
 /// link has the interface's name there.
 bool owner_exists(const Attachment& attachment);

@@ -51,6 +51,8 @@ std::optional<Protocol> protocol_from(std::string_view text) {
   return std::nullopt;
 }
 
+std::string Mapping::str() const { return cat(name_of(protocol), " port ", host_port); }
+
 std::string Key::str() const {
   const std::string port_text = cat(name_of(protocol), " port ", port, " of ");
   if (address) return port_text + address->str();

@@ -32,6 +32,7 @@ struct Mapping {
   /// one family.
   std::optional<Ip> host_ip = {};
   bool operator==(const Mapping&) const = default;
+  std::string str() const;  ///< "tcp port 80"
 };
 
 /// A port of one local address, or of all of a family. One pod owns it.

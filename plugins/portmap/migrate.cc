@@ -29,8 +29,7 @@ std::optional<Attachment> known(const std::optional<StateDir>& state, const Owne
 
 bool owns_elements(nf::NfSocket* socket, const Attachment& attachment) {
   const Owners all = nft::kBackend.owners({socket, nullptr}, attachment);
-  return std::ranges::any_of(
-      all, [&](const auto& one) { return one.second == tag_of(attachment.owner); });
+  return std::ranges::any_of(all, [&](const auto& one) { return one.second == attachment.tag(); });
 }
 
 std::optional<std::string> missing_in_own(nf::NfSocket* socket,

@@ -39,7 +39,7 @@ void PortClaims::make(const std::vector<std::pair<Key, Owner>>& all) const {
   discard_new(dir_);
   try {
     const Dir claims = dir_.make_sub(kNewClaims);
-    for (const auto& [key, owner] : all) claims.make_link(file_name(key), tag_of(owner));
+    for (const auto& [key, owner] : all) claims.make_link(file_name(key), Tag(owner).str());
     dir_.rename(kNewClaims, kClaims);
   } catch (const netlink::Error&) {
     discard_new(dir_);
@@ -47,28 +47,28 @@ void PortClaims::make(const std::vector<std::pair<Key, Owner>>& all) const {
   }
 }
 
-std::string PortClaims::claimant(const Key& key) const {
+Tag PortClaims::claimant(const Key& key) const {
   const auto claims = dir_.sub(kClaims);
-  return claims ? claims->read_link(file_name(key)).value_or("") : "";
+  return Tag(claims ? claims->read_link(file_name(key)).value_or("") : "");
 }
 
 void PortClaims::put(const Key& key, const Owner& owner) const {
   const Dir claims = dir_.make_sub(kClaims);
-  if (claims.make_link(file_name(key), tag_of(owner))) return;
-  claims.replace_link(file_name(key), tag_of(owner), Dir::kAside);
+  if (claims.make_link(file_name(key), Tag(owner).str())) return;
+  claims.replace_link(file_name(key), Tag(owner).str(), Dir::kAside);
 }
 
 bool PortClaims::release(const Key& key, const Owner& owner) const {
   const auto claims = dir_.sub(kClaims);
-  if (!claims || claims->read_link(file_name(key)) != tag_of(owner)) return false;
+  if (!claims || claims->read_link(file_name(key)) != Tag(owner).str()) return false;
   return claims->remove(file_name(key));
 }
 
-void PortClaims::release_if(const std::function<bool(const std::string& tag)>& is_stale) const {
+void PortClaims::release_if(const std::function<bool(const Tag& tag)>& is_stale) const {
   const auto claims = dir_.sub(kClaims);
   if (!claims) return;
   for (const std::string& name : claims->names()) {
-    const std::string tag = claims->read_link(name).value_or("");
+    const Tag tag(claims->read_link(name).value_or(""));
     if (tag.empty() || is_stale(tag)) claims->remove(name);
   }
 }

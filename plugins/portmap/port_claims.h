@@ -20,12 +20,12 @@ class PortClaims {
   /// Makes the directory, with all of these at once; without any, put() makes it.
   void make(const std::vector<std::pair<Key, Owner>>& all) const;
   /// The tag of the port owner; empty without one.
-  std::string claimant(const Key& key) const;
+  Tag claimant(const Key& key) const;
   void put(const Key& key, const Owner& owner) const;
   /// False if another attachment owns the key; its claim stays.
   bool release(const Key& key, const Owner& owner) const;
   /// Releases all claims whose tag is stale: lists the directory.
-  void release_if(const std::function<bool(const std::string& tag)>& is_stale) const;
+  void release_if(const std::function<bool(const Tag& tag)>& is_stale) const;
   /// Removes what a process that was killed has left.
   void tidy() const;
 

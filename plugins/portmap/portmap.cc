@@ -7,6 +7,7 @@
 #include "libcni/plugin/privileges.h"
 #include "libcni/plugin/repair.h"
 #include "libcni/plugin/request.h"
+#include "netlink/netns.h"
 #include "netlink/nf/socket.h"
 #include "netlink/route/socket.h"
 #include "netlink/sysctl.h"
@@ -42,6 +43,12 @@ void note_skipped(const std::vector<Mapping>& mappings, const PodAddresses& pod)
   }
 }
 
+// "DEVICE:INODE"; empty if it does not exist.
+std::string inode_of_netns(const std::string& path) {
+  const auto ns = netlink::NetNs::find(path);
+  return ns ? ns->id().str() : "";
+}
+
 /// Input of ADD, CHECK and REPAIR, read before any change.
 struct Input {
   Conf conf;
@@ -58,6 +65,7 @@ Input read_input(const cni::Request& request, const char* complaint) {
                      "no prevResult: portmap follows the plugin that assigns the pod's addresses");
   }
   const PodAddresses pod = pod_addresses(*result, request.ifname);
+  auto claims = claims_of(conf.mappings, pod);
   Attachment attachment{.owner = request.key(),
                         .netns = request.netns,
                         .netns_inode = inode_of_netns(request.netns),
@@ -65,7 +73,7 @@ Input read_input(const cni::Request& request, const char* complaint) {
                         .detected = !conf.backend,
                         .options = conf.options,
                         .pod = pod,
-                        .claims = claims_of(conf.mappings, pod)};
+                        .claims = std::move(claims)};
   return {std::move(conf), *std::move(result), std::move(attachment)};
 }
 

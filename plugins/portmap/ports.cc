@@ -32,7 +32,7 @@ void forget_earlier_addresses(const StateDir& state, const Attachment& before,
   const auto targets = now.targets();
   for (const Ip& ip : before.targets()) {
     const bool stays = std::ranges::find(targets, ip) != targets.end();
-    if (!stays) addresses_in(state).remove(ip, tag_of(now.owner));
+    if (!stays) addresses_in(state).erase(ip, now.tag().str());
   }
 }
 
@@ -80,8 +80,8 @@ Attachment possible_attachment(const Owner& owner, const std::vector<Mapping>& m
 std::vector<Claim> remove_by_config(const Context& context, const Owner& owner,
                                     const std::vector<Mapping>& mappings, bool lost_state) {
   const Attachment possible = possible_attachment(owner, mappings);
-  const std::string own = tag_of(owner);
-  const auto is_own = [&](const std::string& tag) { return tag == own; };
+  const Tag own = possible.tag();
+  const auto is_own = [&](const Tag& tag) { return tag == own; };
   std::vector<Claim> gone;
   bool has_iptables = false;
   cni::BestEffort each;
@@ -98,7 +98,11 @@ std::vector<Claim> remove_by_config(const Context& context, const Owner& owner,
   each("iptables", [&] { has_iptables = !iptables::kBackend.remove(context, possible).empty(); });
   if (lost_state) each("claims", [&] { PortClaims(*context.state).release_if(is_own); });
   if (context.state != nullptr && (lost_state || has_iptables || !gone.empty())) {
-    each("addresses", [&] { addresses_in(*context.state).remove_if(is_own); });
+    each("addresses", [&] {
+      addresses_in(*context.state).erase_if([&](const std::string& line) {
+        return line == own.str();
+      });
+    });
   }
   each.finish();
   return gone;
@@ -153,9 +157,9 @@ void unmap_without_state(const Context& context, const std::string& network, cni
                          std::set<std::string>& in_use) {
   const Stale stale{
       network,
-      [&](const std::string& tag) {
-        const bool is_taken = collect.takes("hostPorts", tag);
-        if (!is_taken) in_use.insert(container_hash_in(tag));
+      [&](const Tag& tag) {
+        const bool is_taken = collect.takes("hostPorts", tag.str());
+        if (!is_taken) in_use.insert(tag.container());
         return is_taken;
       },
       [&](const std::string& container_id) {
@@ -174,7 +178,7 @@ void unmap_without_state(const Context& context, const std::string& network, cni
 
 std::vector<Claim> unmap_locked(const Context& context, const Owner& owner,
                                 const std::vector<Mapping>& mappings) {
-  const std::string file = container_hash(owner);
+  const std::string file = owner.container_hash();
   std::vector<Attachment> others;
   if (context.state != nullptr) others = attachments_of(*context.state, file);
   const bool lost_state =
@@ -223,7 +227,7 @@ void require_state_file(nf::NfSocket* socket, const Attachment& attachment) {
   const auto state = StateDir::find();
   if (state && find_attachment(*state, attachment.owner)) return;
   const Owners all = nft::kBackend.owners({socket, nullptr}, attachment);
-  const std::string own = tag_of(attachment.owner);
+  const Tag own = attachment.tag();
   const bool is_nft = std::ranges::any_of(all, [&](const auto& one) { return one.second == own; });
   if (!is_nft && !iptables::has_own_chain(socket, attachment.owner)) return;
   throw cni::Error(cni::Code::kInternal, cat("check port mappings: its state file in '",
@@ -242,7 +246,7 @@ std::optional<BackendName> backend_to_repair(nf::NfSocket* socket, const Conf& c
 void unmap_ports(const Owner& owner, const std::vector<Mapping>& mappings) {
   const cni::Phase phase("ports");
   const auto state = StateDir::find();
-  const bool known = state && state->dir().has(container_hash(owner));
+  const bool known = state && state->dir().has(owner.container_hash());
   if (!known && mappings.empty()) return;
   cni::require_capabilities("remove hostPorts", {netlink::Capability::kNetAdmin});
   plugins::require_readable_legacy("remove hostPorts");
@@ -259,12 +263,12 @@ void unmap_ports(const Owner& owner, const std::vector<Mapping>& mappings) {
 
 void move_to_iptables(const Context& context, Attachment attachment) {
   attachment.backend = BackendName::kIptables;
-  const std::string own = container_hash(attachment.owner);
+  const std::string own = attachment.owner.container_hash();
   for (const Backend* const backend : {&nft::kBackend, &iptables::kBackend}) {
     const Owners all = backend->owners(context, attachment);
     std::erase_if(attachment.claims, [&](const Claim& claim) {
       const auto found = all.find(claim.key);
-      return found != all.end() && container_hash_in(found->second) != own;
+      return found != all.end() && found->second.container() != own;
     });
   }
   if (!attachment.claims.empty()) map_locked(context, attachment, OnConflict::kReplace);
@@ -281,15 +285,15 @@ void unmap_stale(const std::string& network, cni::Collect& collect) {
   if (state) lock = state->lock();
   std::set<std::string> in_use;
   for (const cni::Attachment& one : collect.valid()) {
-    in_use.insert(container_hash({network, one.container_id, one.ifname}));
+    in_use.insert(Owner{network, one.container_id, one.ifname}.container_hash());
   }
   cni::BestEffort each;
   if (state) each("state files", [&] { unmap_by_state(context, collect, each); });
   each("rules", [&] { unmap_without_state(context, network, collect, in_use); });
   if (state && !collect.only_looks()) {
-    const auto is_stale = [&](const std::string& tag) {
-      if (!collect.is_stale(tag)) in_use.insert(container_hash_in(tag));
-      return collect.is_stale(tag);
+    const auto is_stale = [&](const Tag& tag) {
+      if (!collect.is_stale(tag.str())) in_use.insert(tag.container());
+      return collect.is_stale(tag.str());
     };
     each("claims", [&] { PortClaims(*state).release_if(is_stale); });
     each("addresses", [&] { forget_addresses(*state, is_stale); });

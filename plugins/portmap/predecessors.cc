@@ -21,11 +21,11 @@ struct Record {
   std::optional<Attachment> attachment;
 };
 
-Record record_of(const StateDir& state, const std::string& tag) try {
-  const std::string file = container_hash_in(tag);
+Record record_of(const StateDir& state, const Tag& tag) try {
+  const std::string file = tag.container();
   auto all = attachments_of(state, file);
   const auto found =
-      std::ranges::find_if(all, [&](const Attachment& one) { return tag_of(one.owner) == tag; });
+      std::ranges::find_if(all, [&](const Attachment& one) { return one.tag() == tag; });
   if (found != all.end()) return {.is_readable = true, .attachment = std::move(*found)};
   return {.is_readable = !all.empty() || !state.dir().has(file), .attachment = {}};
 } catch (const std::exception&) {  // of a later format, as after a downgrade
@@ -57,12 +57,13 @@ std::vector<Ip> addresses_of(const PodAddresses& pod) {
 
 void unmap_at(const Context& context, const Ip& ip, const Attachment& next) {
   const plugins::AddressIndex index = addresses_in(*context.state);
-  for (const std::string& tag : index.lines(ip)) {
-    if (tag == tag_of(next.owner)) continue;
+  for (const std::string& line : index.lines(ip)) {
+    const Tag tag(line);
+    if (tag == next.tag()) continue;
     const auto [is_readable, one] = record_of(*context.state, tag);
     if (!is_readable) continue;
     if (!one) {
-      index.remove(ip, tag);
+      index.erase(ip, line);
     } else if (is_gone(*one, next)) {
       const auto& owner = one->owner;
       const auto gone =
@@ -91,9 +92,9 @@ void unmap_predecessors(const Attachment& attachment) {
   unmap_predecessors({socket ? &*socket : nullptr, &*state}, attachment);
 }
 
-void forget_addresses(const StateDir& state,
-                      const std::function<bool(const std::string& tag)>& is_stale) {
-  addresses_in(state).remove_if([&](const std::string& tag) {
+void forget_addresses(const StateDir& state, const std::function<bool(const Tag&)>& is_stale) {
+  addresses_in(state).erase_if([&](const std::string& line) {
+    const Tag tag(line);
     if (is_stale(tag)) return true;
     const Record record = record_of(state, tag);
     return record.is_readable && !record.attachment;

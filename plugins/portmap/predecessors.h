@@ -15,7 +15,6 @@ void unmap_predecessors(const Context& context, const Attachment& attachment);
 void unmap_predecessors(const Attachment& attachment);
 
 /// Removes from the index, for GC, what is stale or has no state file. The caller has the lock.
-void forget_addresses(const StateDir& state,
-                      const std::function<bool(const std::string& tag)>& is_stale);
+void forget_addresses(const StateDir& state, const std::function<bool(const Tag&)>& is_stale);
 
 }  // namespace portmap

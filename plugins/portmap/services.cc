@@ -68,7 +68,7 @@ bool is_movable(const Attachment& one) {
 // iptables, however many pods it has.
 std::vector<Owner> movable_owners(nf::NfSocket& socket, const StateDir& state) {
   std::set<std::string> containers;
-  for (const std::string& tag : nft::all_owners(socket)) containers.insert(container_hash_in(tag));
+  for (const Tag& tag : nft::all_owners(socket)) containers.insert(tag.container());
   std::vector<Owner> out;
   cni::BestEffort each;  // without those whose state file is of a later format
   for (const std::string& container : containers) {

@@ -13,7 +13,7 @@ constexpr std::size_t kMaxLines = 64;  // a link has at most 4,095 bytes
 
 }  // namespace
 
-void AddressIndex::put(const netlink::Ip& address, const std::string& line) const {
+void AddressIndex::insert(const netlink::Ip& address, const std::string& line) const {
   const std::string name = name_of(address);
   if (dir_.make_link(name, line)) return;
   auto lines = read(name);
@@ -23,13 +23,13 @@ void AddressIndex::put(const netlink::Ip& address, const std::string& line) cons
   write(name, lines);
 }
 
-void AddressIndex::remove(const netlink::Ip& address, const std::string& line) const {
+void AddressIndex::erase(const netlink::Ip& address, const std::string& line) const {
   const std::string name = name_of(address);
   auto lines = read(name);
   if (std::erase(lines, line) != 0) write(name, lines);
 }
 
-void AddressIndex::remove_if(const Test& is_removed) const {
+void AddressIndex::erase_if(const Test& is_removed) const {
   for (const std::string& name : dir_.names()) {
     if (!name.starts_with(prefix_)) continue;
     auto lines = read(name);

@@ -25,10 +25,10 @@ class AddressIndex {
     return read(name_of(address));
   }
   /// Adds a line, unless it is there.
-  void put(const netlink::Ip& address, const std::string& line) const;
-  void remove(const netlink::Ip& address, const std::string& line) const;
+  void insert(const netlink::Ip& address, const std::string& line) const;
+  void erase(const netlink::Ip& address, const std::string& line) const;
   /// Of all addresses: lists the folder.
-  void remove_if(const Test& is_removed) const;
+  void erase_if(const Test& is_removed) const;
   /// In place of what is there.
   void replace(const netlink::Ip& address, const std::vector<std::string>& lines) const {
     write(name_of(address), lines);

@@ -13,7 +13,7 @@ int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   require(Container::from(container->text()) == container,
           "a state file is read as it was written");
   for (const Attachment& one : container->attachments) {
-    require(tag_of(one.owner).size() == 50, "a tag has 50 characters");
+    require(one.tag().str().size() == 50, "a tag has 50 characters");
     require(one.options.mark_bit < 32, "a mark has 32 bits");
     require(!one.pod.v4 || one.pod.v4->ip.is_v4(), "an IPv4 address is one");
     require(!one.pod.v6 || !one.pod.v6->ip.is_v4(), "an IPv6 address is one");

@@ -206,7 +206,7 @@ void add_family(nf::NfSocket* socket, const Wanted& wanted) {
 // it is to have, or nothing without claims.
 std::vector<Attachment> sharing(const StateDir* state, const Attachment& own) {
   std::vector<Attachment> out;
-  if (state != nullptr) out = attachments_of(*state, container_hash(own.owner));
+  if (state != nullptr) out = attachments_of(*state, own.owner.container_hash());
   std::erase_if(out, [&](const Attachment& one) {
     return one.backend != BackendName::kIptables || one.owner.network != own.owner.network;
   });
@@ -223,7 +223,7 @@ Attachment merged(const Attachment& one, const std::vector<Attachment>& all) {
   out.claims.clear();
   for (const Attachment& other : all) {
     for (const Claim& claim : other.claims) {
-      if (claim_of(out.claims, claim.key) == nullptr) out.claims.push_back(claim);
+      if (out.claim_of(claim.key) == nullptr) out.claims.push_back(claim);
     }
   }
   return out;
@@ -234,7 +234,7 @@ Owners claimants(const Context& context, const Attachment& wanted) {
   if (context.state == nullptr) return out;
   if (!PortClaims(*context.state).exist()) restore_claims(context.socket, *context.state);
   for (const Claim& claim : wanted.claims) {
-    std::string tag = PortClaims(*context.state).claimant(claim.key);
+    Tag tag = PortClaims(*context.state).claimant(claim.key);
     if (!tag.empty()) out[claim.key] = std::move(tag);
   }
   return out;
@@ -259,7 +259,7 @@ std::vector<Claim> remove_claims(const Context& context, const Attachment& attac
       context.state == nullptr ? std::nullopt : find_attachment(*context.state, attachment.owner);
   Attachment rest = known.value_or(attachment);
   std::erase_if(rest.claims,
-                [&](const Claim& one) { return claim_of(attachment.claims, one.key) != nullptr; });
+                [&](const Claim& one) { return attachment.claim_of(one.key) != nullptr; });
   const Attachment remaining = rest;
   if (!rest.claims.empty() && !owner_exists(rest)) rest.claims.clear();
   const std::vector<Attachment> left = sharing(context.state, rest);

@@ -43,9 +43,9 @@ nf::Bytes masq_from_key(const Key& key, const Cidr& subnet) {
   return with_port(range, key);
 }
 
-std::string tag_in(const std::string& comment) {
+Tag tag_in(const std::string& comment) {
   constexpr std::size_t kTagLength = 50;
-  return comment.substr(0, std::min(comment.find(','), kTagLength));
+  return Tag(comment.substr(0, std::min(comment.find(','), kTagLength)));
 }
 
 Ip address_in(const nf::Bytes& bytes, std::size_t at, Family family) {
@@ -111,14 +111,14 @@ Groups removable_elements(const Attachment& attachment) {
   if (!attachment.options.snat || !attachment.options.masq_all) return out;
   for (const Claim& claim : attachment.claims) {
     const nf::SetId set = set_of(kMasqAll, claim.key, table_of(attachment.options));
-    put(out, set, {ports_key(claim.key), {}, element_comment(attachment.owner)});
+    put(out, set, {ports_key(claim.key), {}, attachment.comment()});
   }
   return out;
 }
 
 // Adds the elements that the attachment has to removals; returns the claims among them.
 std::vector<Claim> collect(nf::NfSocket& socket, const Attachment& attachment, Removals& removals) {
-  const std::string tag = tag_of(attachment.owner);
+  const Tag tag = attachment.tag();
   std::vector<Claim> out;
   for (const auto& [set, elements] : removable_elements(attachment)) {
     for (const auto& found : found_in(socket, set, elements)) {
@@ -247,7 +247,7 @@ std::optional<std::string> missing_element(nf::NfSocket& socket, const Attachmen
         return cat(what, "maps ", claim.key.str(), " to ",
                    other ? other->target_str() : "no address", ", expected ", claim.target_str());
       }
-      if (tag_in(found[i]->comment) == tag_of(attachment.owner)) continue;
+      if (tag_in(found[i]->comment) == attachment.tag()) continue;
       return cat(what, "has an element of another attachment for ", claim.key.str(), ": '",
                  found[i]->comment, "'");
     }
@@ -263,7 +263,7 @@ std::optional<std::string> missing(nf::NfSocket& socket, const Attachment& attac
   }
   Owners all = owners({&socket, nullptr}, attachment);
   for (const Claim& claim : attachment.claims) {
-    if (is_of_sibling(all[claim.key], attachment.owner)) continue;
+    if (all[claim.key].is_of_sibling(attachment.tag())) continue;
     if (auto flaw = missing_element(socket, attachment, claim)) return flaw;
   }
   return std::nullopt;
@@ -299,7 +299,7 @@ std::vector<nf::Set> sets_of(Family family, const std::string& table) {
 
 Groups elements_of(const Attachment& attachment, const std::vector<Claim>& claims) {
   const std::string table = table_of(attachment.options);
-  const std::string comment = element_comment(attachment.owner);
+  const std::string comment = attachment.comment();
   Groups out;
   for (const Claim& claim : claims) {
     const nf::Bytes target =
@@ -339,10 +339,10 @@ std::set<unsigned> prefixes_of(nf::NfSocket& socket, Family family, const std::s
   return out;
 }
 
-std::set<std::string> all_owners(nf::NfSocket& socket) {
-  std::set<std::string> tags;
+std::set<Tag> all_owners(nf::NfSocket& socket) {
+  std::set<Tag> tags;
   for_each_element(socket, [&](const nf::SetId&, const nf::Element& element) {
-    std::string tag = tag_in(element.comment);
+    Tag tag = tag_in(element.comment);
     if (!tag.empty()) tags.insert(std::move(tag));
   });
   return tags;

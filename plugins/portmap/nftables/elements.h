@@ -17,7 +17,7 @@
 ///                                                    whose traffic to the port is masqueraded
 ///   set masq_from_hostip  address . first . last address of a subnet . protocol . port
 ///
-/// The comment of an element names its owner: element_comment().
+/// The comment of an element names its owner: Attachment::comment().
 namespace portmap::nft {
 
 /// The sets and maps of a table.
@@ -36,6 +36,6 @@ std::set<unsigned> prefixes_of(netlink::nf::NfSocket& socket, Family family,
                                const std::string& table);
 
 /// The tags of all owners of elements, in all tables: it dumps them.
-std::set<std::string> all_owners(netlink::nf::NfSocket& socket);
+std::set<Tag> all_owners(netlink::nf::NfSocket& socket);
 
 }  // namespace portmap::nft

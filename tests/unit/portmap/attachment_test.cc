@@ -46,9 +46,9 @@ TEST_CASE("an attachment is read as it was put") {
   const StateDir state = StateDir::create(dir.path());
   put_attachment(state, attachment());
   CHECK(find_attachment(state, kOne) == attachment());
-  CHECK(state.dir().has(container_hash(kOne)));
+  CHECK(state.dir().has(kOne.container_hash()));
   CHECK_FALSE(find_attachment(state, {"net2", "c1", "eth0"}));
-  CHECK(containers_in(state) == std::vector{container_hash(kOne)});
+  CHECK(containers_in(state) == std::vector{kOne.container_hash()});
 }
 
 TEST_CASE("a container's attachments share a file, which goes with the last") {
@@ -60,7 +60,7 @@ TEST_CASE("a container's attachments share a file, which goes with the last") {
   Attachment changed = attachment();
   changed.claims.back().target_port = 5353;
   put_attachment(state, changed);
-  CHECK(attachments_of(state, container_hash(kOne)) ==
+  CHECK(attachments_of(state, kOne.container_hash()) ==
         std::vector<Attachment>{changed, attachment(two)});
   remove_attachment(state, kOne);
   CHECK(find_attachment(state, two) == attachment(two));
@@ -72,18 +72,18 @@ TEST_CASE("a container's attachments share a file, which goes with the last") {
 TEST_CASE("a truncated state file has no attachments, and can be replaced and removed") {
   const surroundings::Folder dir;
   const StateDir state = StateDir::create(dir.path());
-  const fs::path file = fs::path(dir.path()) / container_hash(kOne);
+  const fs::path file = fs::path(dir.path()) / kOne.container_hash();
   put_attachment(state, attachment());
   const std::string whole = content(file);
   for (std::size_t length = 0; length < whole.size(); ++length) {
     std::ofstream(file) << whole.substr(0, length);
-    CHECK(attachments_of(state, container_hash(kOne)).empty());
+    CHECK(attachments_of(state, kOne.container_hash()).empty());
   }
   put_attachment(state, attachment());
   CHECK(find_attachment(state, kOne) == attachment());
   std::ofstream(file) << "[";
   remove_attachment(state, kOne);
-  CHECK_FALSE(state.dir().has(container_hash(kOne)));
+  CHECK_FALSE(state.dir().has(kOne.container_hash()));
 }
 
 TEST_CASE("a claim is released only by its owner") {
@@ -94,23 +94,24 @@ TEST_CASE("a claim is released only by its owner") {
   CHECK(PortClaims(state).claimant(key).empty());
   PortClaims(state).put(key, kOne);
   PortClaims(state).release(key, other);
-  CHECK(PortClaims(state).claimant(key) == tag_of(kOne));
+  CHECK(PortClaims(state).claimant(key) == Tag(kOne));
   PortClaims(state).put(key, other);
-  CHECK(PortClaims(state).claimant(key) == tag_of(other));
+  CHECK(PortClaims(state).claimant(key) == Tag(other));
   PortClaims(state).release(key, other);
   CHECK(PortClaims(state).claimant(key).empty());
 }
 
 TEST_CASE("a tag is fifty characters, and the comment begins with it and fits nft") {
-  CHECK(tag_of(kOne) == "8e48f37d5de60467-f4d01f2ef4b92245-bcfe21e6280bf11b");
+  CHECK(Tag(kOne).str() == "8e48f37d5de60467-f4d01f2ef4b92245-bcfe21e6280bf11b");
   const Owner owner{std::string(60, 'n'), std::string(64, 'c') + "\"", "eth0"};
-  CHECK(element_comment(owner).starts_with(tag_of(owner) + ", net: nnn"));
-  CHECK(element_comment(owner).size() == 128);
-  CHECK(element_comment(owner).find('"') == std::string::npos);
-  CHECK(is_of_sibling(tag_of({"net2", "c1", "eth1"}), kOne));
-  CHECK_FALSE(is_of_sibling(tag_of(kOne), kOne));
-  CHECK_FALSE(is_of_sibling(tag_of(owner), kOne));
-  CHECK_FALSE(is_of_sibling("", kOne));
+  const std::string comment = portmap::Attachment{.owner = owner}.comment();
+  CHECK(comment.starts_with(Tag(owner).str() + ", net: nnn"));
+  CHECK(comment.size() == 128);
+  CHECK(comment.find('"') == std::string::npos);
+  CHECK(Tag({"net2", "c1", "eth1"}).is_of_sibling(Tag(kOne)));
+  CHECK_FALSE(Tag(kOne).is_of_sibling(Tag(kOne)));
+  CHECK_FALSE(Tag(owner).is_of_sibling(Tag(kOne)));
+  CHECK_FALSE(Tag().is_of_sibling(Tag(kOne)));
   CHECK(kOne.as_owner() == "container 'c1' (network 'net1', interface 'eth0')");
 }
 
@@ -158,8 +159,8 @@ TEST_CASE("JSON that portmap does not write is refused, and stays") {
   }
   const surroundings::Folder dir;
   const StateDir state = StateDir::create(dir.path());
-  std::ofstream(dir.file(container_hash(kOne))) << "{}";
+  std::ofstream(dir.file(kOne.container_hash())) << "{}";
   CHECK_THROWS_AS(remove_attachment(state, kOne), cni::Error);
   CHECK_THROWS_AS(put_attachment(state, attachment()), cni::Error);
-  CHECK(content(dir.file(container_hash(kOne))) == "{}");
+  CHECK(content(dir.file(kOne.container_hash())) == "{}");
 }

@@ -27,32 +27,32 @@ struct Index {
 TEST_CASE("an address has the tags that were put, each once, and no link without any") {
   const Index one;
   CHECK(one.index.lines(kV4).empty());
-  for (const char* const tag : {"a", "b", "a"}) one.index.put(kV4, tag);
-  one.index.put(kV6, "a");
+  for (const char* const tag : {"a", "b", "a"}) one.index.insert(kV4, tag);
+  one.index.insert(kV6, "a");
   CHECK(one.index.lines(kV4) == Tags{"a", "b"});
   CHECK(one.index.lines(kV6) == Tags{"a"});
-  one.index.remove(kV4, "a");
-  one.index.remove(kV4, "none");
+  one.index.erase(kV4, "a");
+  one.index.erase(kV4, "none");
   CHECK(one.index.lines(kV4) == Tags{"b"});
-  one.index.remove(kV4, "b");
-  one.index.remove(kV6, "a");
+  one.index.erase(kV4, "b");
+  one.index.erase(kV6, "a");
   CHECK(one.is_empty());
 }
 
 TEST_CASE("stale tags of all addresses are removed, also beside what a killed call left") {
   const Index one;
-  one.index.put(kV4, "a");
-  one.index.put(kV4, "b");
-  one.index.put(kV6, "a");
+  one.index.insert(kV4, "a");
+  one.index.insert(kV4, "b");
+  one.index.insert(kV6, "a");
   CHECK(one.dir.make_link(cni::Dir::kAside, "torn"));
-  one.index.remove_if([](const std::string& tag) { return tag == "a"; });
+  one.index.erase_if([](const std::string& tag) { return tag == "a"; });
   CHECK(one.index.lines(kV4) == Tags{"b"});
   CHECK(one.index.lines(kV6).empty());
 }
 
 TEST_CASE("as many tags as a link can name stay, the newest ones") {
   const Index one;
-  for (int i = 0; i < 100; ++i) one.index.put(kV4, std::string(50, 'x') + std::to_string(i));
+  for (int i = 0; i < 100; ++i) one.index.insert(kV4, std::string(50, 'x') + std::to_string(i));
   const Tags tags = one.index.lines(kV4);
   CHECK(tags.size() == 64);
   CHECK(tags.back().ends_with("99"));
@@ -62,6 +62,6 @@ TEST_CASE("a file of that name is nobody's, and is replaced") {
   const Index one;
   CHECK(one.dir.publish("ip-10.1.2.3", "a"));
   CHECK(one.index.lines(kV4).empty());
-  one.index.put(kV4, "a");
+  one.index.insert(kV4, "a");
   CHECK(one.index.lines(kV4) == Tags{"a"});
 }
