@@ -134,6 +134,15 @@ bool Dir::has(const std::string& name) const {
   fail("look at", name, errno);
 }
 
+bool Dir::has_file(const std::string& name) const {
+  struct stat info;
+  if (::fstatat(fd_.get(), name.c_str(), &info, AT_SYMLINK_NOFOLLOW) == 0) {
+    return S_ISREG(info.st_mode);
+  }
+  if (errno == ENOENT) return false;
+  fail("look at", name, errno);
+}
+
 bool Dir::is_removed() const {
   struct stat own, there;
   if (::fstat(fd_.get(), &own) != 0) fail("look at", ".", errno);

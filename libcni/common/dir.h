@@ -44,6 +44,8 @@ class Dir {
   /// The names of its entries, in no order, without "." and "..".
   std::vector<std::string> names() const;
   bool has(const std::string& name) const;
+  /// Whether the name is that of a regular file, which read() reads.
+  bool has_file(const std::string& name) const;
   /// Whether its path leads to it no more: it was removed or moved since it was opened.
   bool is_removed() const;
   /// When a name in it was made or removed last, "SECONDS.NANOSECONDS".

@@ -44,7 +44,7 @@ bool has_living_veth(const Tag& tag) {
 void refuse_owner(const StateDir& state, const Tag& tag, const Key& key) {
   const std::string file = tag.container();
   const auto all = attachments_of(state, file);
-  const bool exists = !all.empty() || state.dir().has(file);
+  const bool exists = !all.empty() || state.dir().has_file(file);
   if (exists && all.empty()) {
     throw cni::Error(kPortInUse,
                      cat("map ", key.str(), ": in use by a container whose state file '",

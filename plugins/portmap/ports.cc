@@ -182,7 +182,7 @@ std::vector<Claim> unmap_locked(const Context& context, const Owner& owner,
   std::vector<Attachment> others;
   if (context.state != nullptr) others = attachments_of(*context.state, file);
   const bool lost_state =
-      context.state != nullptr && others.empty() && context.state->dir().has(file);
+      context.state != nullptr && others.empty() && context.state->dir().has_file(file);
   const auto own =
       std::ranges::find_if(others, [&](const Attachment& one) { return one.owner == owner; });
   std::vector<Claim> gone;

@@ -27,7 +27,7 @@ Record record_of(const StateDir& state, const Tag& tag) try {
   const auto found =
       std::ranges::find_if(all, [&](const Attachment& one) { return one.tag() == tag; });
   if (found != all.end()) return {.is_readable = true, .attachment = std::move(*found)};
-  return {.is_readable = !all.empty() || !state.dir().has(file), .attachment = {}};
+  return {.is_readable = !all.empty() || !state.dir().has_file(file), .attachment = {}};
 } catch (const std::exception&) {  // of a later format, as after a downgrade
   return {.is_readable = false, .attachment = {}};
 }
