@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
+#include "cnitool/known_plugins.h"
 #include "cnitool/validate/addresses_check.h"
 #include "cnitool/validate/addressing.h"
 #include "cnitool/validate/plugin_check.h"
@@ -33,8 +34,11 @@ void check_before(const NetworkText& network, Diagnostics& diagnostics) {
   }
 }
 
-bool is_forwarded(const PluginText& maker) {
-  return maker.facts.has_one_of({Fact::kBridge, Fact::kRouted, Fact::kDelegates});
+// A plugin of another project may attach to a bridge by keys of its own.
+bool is_never_forwarded(const PluginText& maker) {
+  const bool is_known =
+      maker.facts.has(Fact::kMaster) || facts_of(maker.type).has(Fact::kInterface);
+  return is_known && !maker.facts.has_one_of({Fact::kBridge, Fact::kRouted, Fact::kDelegates});
 }
 
 // Policies are about traffic that the node forwards.
@@ -42,7 +46,8 @@ void check_policy(const NetworkText& network, Diagnostics& diagnostics) {
   const PluginText* maker = nullptr;
   for (const PluginText& plugin : network.plugins) {
     if (plugin.facts.has(Fact::kInterface)) maker = &plugin;
-    if (!plugin.facts.has(Fact::kPolicy) || maker == nullptr || is_forwarded(*maker)) continue;
+    if (!plugin.facts.has(Fact::kPolicy) || maker == nullptr) continue;
+    if (!is_never_forwarded(*maker)) continue;
     const std::string policy = text_at(plugin.conf(), "ingressPolicy");
     if (policy.empty() || policy == "open") continue;
     warn(plugin, "ingressPolicy",

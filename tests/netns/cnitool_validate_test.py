@@ -671,6 +671,15 @@ class Plugins(Validate):
         self.assertEqual([what for _, _, what in self.found(conflist, CNI_PATH=path)],
                          [f"error: plugins[0].type: of-later {before}"])
 
+    def test_whether_the_node_forwards_for_a_plugin_of_another_project_is_unknown(self):
+        for name, facts in (("wire", ["interface"]), ("wire2", ["interface", "master"])):
+            path = self.third(name, facts, ("master",))
+        for maker, count in (('"wire"', 0), ('"wire2", "master": "eth0"', 1)):
+            conflist = write(self.folder, "n.conflist", network(
+                f'{{"type": {maker}}}, {{"type": "firewall", "ingressPolicy": "same-bridge"}}'))
+            found = [what for _, _, what in self.found(conflist, CNI_PATH=path)]
+            self.assertEqual(len([what for what in found if "has no bridge after" in what]), count, found)
+
     def test_the_ipam_of_a_plugin_of_the_reference_is_checked(self):
         if not has_reference("ptp"):
             self.skipTest("there is no plugin ptp")
