@@ -37,12 +37,17 @@ Flag::Flag(const char* name_, bool& value, const char* description_)
 std::optional<std::string> read_flags(const char* command, const std::vector<Flag>& flags,
                                       std::span<const char* const> arguments,
                                       std::vector<std::string>* others) {
+  bool ended = false;  // by "--"
   for (std::size_t i = 0; i < arguments.size(); ++i) {
     const std::string_view argument = arguments[i];
+    if (argument == "--" && !ended) {
+      ended = true;
+      continue;
+    }
     const std::size_t dashes = argument.starts_with("--") ? 2 : argument.starts_with('-');
     const std::string_view text = argument.substr(dashes);
     const auto equals = text.find('=');
-    if (dashes == 0 || text.empty() || equals == 0) {
+    if (ended || dashes == 0 || text.empty() || equals == 0) {
       if (others == nullptr)
         throw std::invalid_argument(cat("unexpected argument '", argument, "'"));
       others->emplace_back(argument);
