@@ -21,7 +21,7 @@ void add_facts(Facts facts, nlohmann::ordered_json& schema) {
   for (std::size_t i = 0; i < std::size(kWords); ++i) {
     if (facts.has(static_cast<Fact>(i))) words.push_back(kWords[i]);
   }
-  if (!words.empty()) schema["facts"] = std::move(words);
+  schema["facts"] = std::move(words);
   if (facts.link_kind() != nullptr) schema["linkKind"] = facts.link_kind();
 }
 
