@@ -67,6 +67,10 @@ void add_ledger(std::vector<DeviceNetwork>& out, const std::string& path) try {
     return network_of(out, network_with(resource, cni::try_parse_json(plugins), path));
   };
   for (const devices::Entry& entry : devices::Ledger::shown(path)) {
+    if (!entry.is_readable() || entry.is_holder_unreadable) {
+      cni::note(
+          cat("device '", entry.id, "' is not counted: its entry in '", path, "' cannot be read"));
+    }
     if (!entry.resource.empty()) network(entry.resource, entry.plugins);
     if (entry.holder) ++network(entry.holder->resource, entry.holder->plugins).attachments;
   }

@@ -504,6 +504,11 @@ class Tool(LedgerTest):
         self.assertEqual({" ".join(line.split()) for line in got.stdout.splitlines()[1:]}, of_config | {of_ledger})
         listed = cnitool("networks", "--json").json["networks"]
         self.assertEqual([one["resource"] for one in listed], [NIC, "vendor.example/plain", SLOT])
+        write(f"{LEDGER}/dev7", json.dumps({"format": 2, "resource": NIC, "promised": 1}))
+        got = cnitool("networks")
+        self.assertEqual((got.status, len(got.stdout.splitlines())), (0, 4), got.stdout)
+        self.assertIn(f"device 'dev7' is not counted: its entry in '{LEDGER}' cannot be read", got.stderr)
+        os.remove(f"{LEDGER}/dev7")
         write(agent.CONFIG, "[]")
         got = cnitool("networks")
         self.assertEqual((got.status, len(got.stdout.splitlines())), (0, 3), got.stdout)
