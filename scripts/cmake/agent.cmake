@@ -34,7 +34,7 @@ if(CNI_AGENT)
   endif()
   list(REMOVE_DUPLICATES _libraries)
   list(REMOVE_ITEM _libraries pthread dl rt m atomic)  # of libc and the compiler
-  cni_libraries(GRPC_LINKED ${CNI_STATIC_GRPC} "${GRPC_STATIC_LIBRARY_DIRS}" ${_libraries})
+  cni_libraries(GRPC_LINKED "${CNI_STATIC_GRPC}" "${GRPC_STATIC_LIBRARY_DIRS}" ${_libraries})
   list(JOIN GRPC_LINKED "," GRPC_LINKED)
   set(GRPC_LINKED "$<LINK_GROUP:RESCAN,${GRPC_LINKED}>")
 endif()

@@ -27,7 +27,7 @@ endif()
 # LIBBPF_LINKED: libbpf and what it needs.
 set(LIBBPF_LINKED)
 if(CNI_BPF)
-  cni_libraries(LIBBPF_LINKED ${CNI_STATIC_LIBC} "${LIBBPF_LIBRARY_DIRS}" ${LIBBPF_STATIC_LIBRARIES})
+  cni_libraries(LIBBPF_LINKED "${CNI_STATIC_LIBC}" "${LIBBPF_LIBRARY_DIRS}" ${LIBBPF_STATIC_LIBRARIES})
 endif()
 
 # bpf_object(TARGET SOURCE NAMESPACE): compiles SOURCE, a .bpf.c in the current folder, into the
