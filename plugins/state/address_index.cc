@@ -9,7 +9,7 @@ namespace plugins {
 
 namespace {
 
-constexpr std::size_t kMaxLines = 64;  // a link has at most 4,095 bytes
+constexpr std::size_t kMaxTarget = 4095;  // bytes of a symbolic link, on most file systems
 
 }  // namespace
 
@@ -19,7 +19,6 @@ void AddressIndex::insert(const netlink::Ip& address, const std::string& line) c
   auto lines = read(name);
   if (std::ranges::find(lines, line) != lines.end()) return;
   lines.push_back(line);
-  if (lines.size() > kMaxLines) lines.erase(lines.begin());
   write(name, lines);
 }
 
@@ -56,6 +55,7 @@ void AddressIndex::write(const std::string& name, const std::vector<std::string>
   }
   std::string text;
   for (const std::string& line : lines) text += netlink::cat(text.empty() ? "" : "\n", line);
+  while (text.size() > kMaxTarget) text.erase(0, text.find('\n') + 1);
   dir_.replace_link(name, text, cni::Dir::kAside);
 }
 

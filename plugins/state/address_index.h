@@ -12,7 +12,7 @@ namespace plugins {
 
 /// What is known of an address, in lines: a symbolic link in a folder of state files, with the
 /// prefix and the address as its name, leads to them. Networks with overlapping ranges may have one
-/// address.
+/// address. Of more lines than a link can hold, some 80, the oldest are lost.
 class AddressIndex {
  public:
   using Test = std::function<bool(const std::string& line)>;
