@@ -178,8 +178,10 @@ class Reaper {
   bool group_;
 };
 
-// Reads what is there; false at the end of the file.
+// Reads what is there; false at the end of the file. \throws Error for what no plugin prints.
 bool drain(int fd, std::string& into) {
+  constexpr std::size_t kMost = 16 << 20;  // bytes
+  if (into.size() > kMost) throw Error(Code::kIoFailure, "it printed more than 16 MiB");
   char buffer[4096];
   const ssize_t n = ::read(fd, buffer, sizeof buffer);
   if (n < 0) {

@@ -164,6 +164,11 @@ TEST_CASE("a plugin may answer before it reads") {
   CHECK(got.out.size() == 1'000'000 + 8);
 }
 
+TEST_CASE("a plugin that prints without an end is stopped") {
+  CHECK_THROWS_WITH_AS(run("exec yes"), "it printed more than 16 MiB", Error);
+  CHECK_THROWS_WITH_AS(run("exec yes >&2"), "it printed more than 16 MiB", Error);
+}
+
 TEST_CASE("a plugin need not read its stdin") {
   const std::string much(1'000'000, 'x');
   CHECK(run("exit 0", much).ok());
