@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "libcni/common/attachment.h"
 #include "libcni/common/error.h"
 #include "libcni/config/result.h"
 
