@@ -121,7 +121,8 @@ class Installer(suite.NodeTest):
 
     def test_only_some_names(self):
         self.installed("--only", "bridge,host-local,portmap", "--skip", "portmap")
-        self.assertEqual(subprocess.run([PATCHBAY, "verify", "--", DIR]).returncode, 0)
+        only = ("--only", "bridge,host-local")
+        self.assertEqual(subprocess.run([PATCHBAY, "verify", *only, "--", DIR], stdout=subprocess.DEVNULL).returncode, 0)
         self.assertEqual(sorted(os.listdir(DIR)), [".patchbay", "bridge", "host-local"])
         for arguments in ((DIR, "--only", "brigde"), (DIR, "--onyl", "bridge"), (DIR, DIR), (DIR, "--skip", ",".join(NAMES)), (), ("",)):
             done = subprocess.run([PATCHBAY, "install", *arguments], capture_output=True, text=True)

@@ -129,9 +129,11 @@ class Pods(PortmapTest):
         self.delete(two, mapping(80, 9090))
         self.assert_same(empty, ignore=left_by_design)
 
-    @suite.cases([(backend, what) for backend in BACKENDS for what in ("link", "directory", "FIFO")])
-    def whose_owner_has_something_else_in_the_place_of_its_state_file(self, backend, what):
-        """It is no file, as if it had been removed: the pod's veth tells whether it lives."""
+    @suite.cases([(f"{backend[0]}, a {what}", (backend[1], what))
+                  for backend in BACKENDS for what in ("link", "directory", "FIFO")])
+    def whose_owner_has_something_else_in_the_place_of_its_state_file(self, row):
+        """It is no file, as if it had been removed: a pod without a veth is not seen to live."""
+        backend, what = row
         self.use(backend)
         one, two = self.container("one"), self.container("two")
         self.add(one, mapping(80, 8080))
@@ -140,10 +142,9 @@ class Pods(PortmapTest):
         {"link": lambda: os.symlink("/nonexistent", path), "directory": lambda: os.mkdir(path),
          "FIFO": lambda: os.mkfifo(path)}[what]()
         self.addCleanup(lambda: os.rmdir(path) if os.path.isdir(path) else None)
-        before = self.targets()
-        self.assert_error(self.call("ADD", two, [mapping(80, 9090)]), 100, f"whose state file '{path}' was removed")
+        self.add(two, mapping(80, 9090))
+        self.assertLessEqual({f"{two.v4}:9090", f"[{two.v6}]:9090"}, self.targets()[("tcp", None, 80)])
         self.delete(two, mapping(80, 9090))
-        self.assertEqual(self.targets(), before)
 
     @suite.cases(BACKENDS)
     def whose_owner_of_two_networks_is_gone_goes_to_the_next(self, backend):
