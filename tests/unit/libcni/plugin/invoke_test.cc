@@ -165,8 +165,14 @@ TEST_CASE("a plugin may answer before it reads") {
 }
 
 TEST_CASE("a plugin that prints without an end is stopped") {
-  CHECK_THROWS_WITH_AS(run("exec yes"), "it printed more than 16 MiB", Error);
-  CHECK_THROWS_WITH_AS(run("exec yes >&2"), "it printed more than 16 MiB", Error);
+  for (const char* const script : {"exec yes", "exec yes >&2"}) {
+    try {
+      run(script);
+      FAIL("it ended");
+    } catch (const Error& e) {
+      CHECK(std::string(e.what()).ends_with(": it printed more than 16 MiB"));
+    }
+  }
 }
 
 TEST_CASE("a plugin need not read its stdin") {
