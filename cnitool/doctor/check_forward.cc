@@ -23,7 +23,7 @@ enum class Way {
 // Rules that name uplinks cannot be judged where nobody knows these.
 Traffic traffic_by(const Node& node, const BridgeNetwork& network, Way way, Family family) {
   Traffic out{.family = family, .is_from_pods = way == Way::kOut};
-  (out.is_from_pods ? out.in : out.out) = {link_of(network)};
+  (out.is_from_pods ? out.in : out.out).push_back(link_of(network));
   if (way != Way::kIn) (out.is_from_pods ? out.out : out.in) = uplinks(node, family);
   out.is_reply = way == Way::kReplies;
   out.is_dnat = way == Way::kHostPorts;

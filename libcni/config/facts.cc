@@ -31,7 +31,8 @@ std::optional<Facts> facts_in(const nlohmann::json& schema) {
   if (words == schema.end() || !words->is_array()) return std::nullopt;
   Facts out;
   for (std::size_t i = 0; i < std::size(kWords); ++i) {
-    if (std::ranges::find(*words, kWords[i]) != words->end()) out.add(static_cast<Fact>(i));
+    const auto is_said = [word = kWords[i]](const nlohmann::json& one) { return one == word; };
+    if (std::ranges::any_of(*words, is_said)) out.add(static_cast<Fact>(i));
   }
   return out;
 }
