@@ -50,6 +50,7 @@ full_test(debian_13 7200 ${scripts}/debian trixie)
 foreach(suite bookworm trixie)
   full_test(pages_${suite} 7200 ${scripts}/debian ${suite}
             "tests/e2e/walk.py; PATCHBAY_BIN=$PWD/build/release/bin python3 tests/netns/pages_test.py")
+  full_test(source_package_${suite} 7200 ${scripts}/debian --plain ${suite} tests/install/source_package.sh)
   full_test(packages_${suite} 3600 ${Python3_EXECUTABLE} tests/install/fresh_debian.py ${suite})
 endforeach()
 full_test(packages_twice 7200 ${Python3_EXECUTABLE} tests/install/packages.py)
@@ -57,4 +58,5 @@ full_test(arm64 7200 ${Python3_EXECUTABLE} tests/install/arm64.py)
 full_test(fuzz 7200 ${scripts}/fuzz --seconds 60)
 # Two of these would write into one folder: build/debian/SUITE, build/package.
 set_tests_properties(full.debian_13 full.pages_trixie PROPERTIES RESOURCE_LOCK debian_trixie)
-set_tests_properties(full.packages_bookworm full.packages_trixie full.packages_twice PROPERTIES RESOURCE_LOCK packages)
+set_tests_properties(full.packages_bookworm full.packages_trixie full.packages_twice full.source_package_bookworm
+                     full.source_package_trixie PROPERTIES RESOURCE_LOCK packages)

@@ -1,12 +1,15 @@
-"""Bills of materials of executables: the libraries that the linker took something from."""
+"""Bills of materials of executables: the libraries that the linker took something from.
+
+    python3 -m dist.bill PACKAGE     in scripts/: prints the copyrights of the libraries in a package, for debian/rules
+"""
 
 import hashlib
 import json
 import os
 import re
-import subprocess
+import sys
 
-from dist.common import ARCHITECTURE, OUT, PACKAGES, WORK, query, run, staged, version
+from dist.common import ARCHITECTURE, OUT, PACKAGES, PROGRAMS, WORK, notices, query, run, staged, version
 
 #: Licences (SPDX) of what may be linked in, by the distribution's source package.
 LICENCES = {"glibc": "LGPL-2.1-or-later", "gcc": "GPL-3.0-or-later WITH GCC-exception-3.1", "nlohmann-json3": "MIT",
@@ -23,13 +26,8 @@ SECTIONS = ("text", "rodata", "data", "bss", "tdata", "tbss", "init_array", "fin
 
 def archives(program):
     """The archives of the distribution that the linker took something from."""
-    command = run("ninja", "-C", WORK / "build", "-t", "commands", f"bin/{program}").strip().split("\n")
-    link = next(line for line in reversed(command) if f" -o bin/{program} " in line)
-    link = re.search(r"(?:^|&& )(\S*[cg]\+\+ .*?-o bin/\S+ .*?)(?: &&|$)", link)[1]
-    found = WORK / f"{program}.map"
-    subprocess.run(f"{link} -Wl,-Map={found} -o {WORK}/{program}.again", shell=True, check=True, cwd=WORK / "build")
-    # What it loaded and then discarded, because no plugin of the executable calls it, is not in it.
-    kept = found.read_text(errors="replace").split("\nLinker script and memory map\n")[1]
+    # What it loaded and then discarded, because no plugin of the executable calls it, is not behind this line.
+    kept = (WORK / f"build/bin/{program}.map").read_text(errors="replace").split("\nLinker script and memory map\n")[1]
     sections = rf"^ \.(?:{'|'.join(SECTIONS)})\S*\s+0x[0-9a-f]+\s+0x([0-9a-f]+) (/\S+\.a)\("
     return {os.path.realpath(path) for size, path in re.findall(sections, kept, re.MULTILINE) if int(size, 16)}
 
@@ -47,6 +45,11 @@ def packages_of(program):
             raise SystemExit(f"no package has {archive}")
     out |= {name: "" for name in HEADERS.get(program, ["nlohmann-json3-dev"])}
     return {name: query("-W", "-f", "${Version}", name) for name in sorted(out)}
+
+
+def packages_in(package):
+    """The same of all programs of a Debian package."""
+    return {name: number for program in PROGRAMS[package] for name, number in packages_of(program).items()}
 
 
 def licence(package):
@@ -79,3 +82,7 @@ def bill(name, linked, when):
             "creationInfo": {"created": created, "creators": ["Tool: scripts/package"]}, "packages": [*own, *parts.values()],
             "relationships": relations}
     (OUT / f"{name}-linux-{ARCHITECTURE}-v{version()}.spdx.json").write_text(json.dumps(text, indent=2) + "\n")
+
+
+if __name__ == "__main__":
+    print(notices(packages_in(sys.argv[1])), end="")

@@ -1,28 +1,28 @@
-"""What the parts of scripts/package share: folders, the version, what programs print. PACKAGE_ARCHITECTURE: for which
-architecture, if it is not this machine's."""
+"""What the parts of scripts/package share: folders, the version, what programs print. DEB_HOST_ARCH: for which architecture
+(dpkg-architecture(1)), if it is not this machine's."""
 
+import functools
 import gzip
 import io
 import os
 import pathlib
 import re
-import shutil
 import subprocess
+import tarfile
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 OWN = subprocess.run(["dpkg", "--print-architecture"], check=True, stdout=subprocess.PIPE, text=True).stdout.strip()
-ARCHITECTURE = os.environ.get("PACKAGE_ARCHITECTURE", OWN)
+ARCHITECTURE = os.environ.get("DEB_HOST_ARCH", OWN)
 FOREIGN = ARCHITECTURE != OWN
-WORK = ROOT / "build" / "package" / (ARCHITECTURE if FOREIGN else "")
+WORK = ROOT / "build" / "package" / ARCHITECTURE
 OUT = ROOT / "build" / "package" / "out"
 TRIPLETS = {"amd64": "x86_64-linux-gnu", "arm64": "aarch64-linux-gnu"}
 #: The root of the packages that are linked in.
 PACKAGES = ROOT / "build" / ARCHITECTURE / "root" if FOREIGN else pathlib.Path("/")
-#: Of each Debian package: what cmake --install writes, and then the package's files; its programs and their folders.
-STAGES = {"patchbay": WORK / "root", "patchbay-agent": WORK / "agent"}
 #: The plugins, and the multi-call binary of them.
 PLUGINS = re.findall(r"(?m)^cni_plugin\(([\w-]+)", (ROOT / "plugins/CMakeLists.txt").read_text())
 SUITE = (*PLUGINS, "patchbay")
+#: Of each Debian package: its programs and their folders.
 PROGRAMS = {"patchbay": {**{name: "usr/lib/cni" for name in SUITE}, "cnitool": "usr/bin"}, "patchbay-agent": {"patchbay-agent": "usr/sbin"}}
 
 
@@ -34,26 +34,27 @@ def version():
     return re.search(r"project\(patchbay VERSION (\S+)", (ROOT / "CMakeLists.txt").read_text())[1]
 
 
-def git(*words):
-    """What git says of the sources; empty without git, as in a tarball, and where it refuses to look at them."""
-    if not (shutil.which("git") and (ROOT / ".git").exists()):
-        return ""
-    return subprocess.run(["git", *words], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, cwd=ROOT).stdout.strip()
-
-
 def epoch():
-    """When the sources were committed last, in seconds; where git does not know, when CMakeLists.txt changed."""
-    return int(os.environ.get("SOURCE_DATE_EPOCH") or git("log", "-1", "--format=%ct") or
-               (ROOT / "CMakeLists.txt").stat().st_mtime)
+    """The time of all files, in seconds: of the release, if SOURCE_DATE_EPOCH has no other."""
+    return int(os.environ.get("SOURCE_DATE_EPOCH") or run("dpkg-parsechangelog", "-STimestamp"))
+
+
+def packed(files, when):
+    """A tar file of {name: (mode, content)}, which are root's."""
+    raw = io.BytesIO()
+    with tarfile.open(fileobj=raw, mode="w", format=tarfile.GNU_FORMAT) as tar:
+        for name, (mode, content) in files.items():
+            info = tarfile.TarInfo(name)
+            info.mtime, info.mode, info.size, info.uname, info.gname = when, mode, len(content), "root", "root"
+            tar.addfile(info, io.BytesIO(content))
+    return raw.getvalue()
 
 
 def compressed(data):
-    out = io.BytesIO()
-    with gzip.GzipFile(filename="", mode="wb", fileobj=out, compresslevel=9, mtime=0) as file:
-        file.write(data)
-    return out.getvalue()
+    return gzip.compress(data, 9, mtime=0)
 
 
+@functools.cache
 def query(*arguments):
     """Of the database of the packages that are linked in; None where they do not know."""
     command = ["dpkg-query", f"--admindir={PACKAGES}/var/lib/dpkg", *arguments]
@@ -62,8 +63,8 @@ def query(*arguments):
 
 
 def staged(program):
-    """Its path below the stage of its package."""
-    return next(STAGES[package] / programs[program] / program for package, programs in PROGRAMS.items() if program in programs)
+    """Its path, stripped, in what debian/rules has made."""
+    return next(ROOT / "debian" / package / programs[program] / program for package, programs in PROGRAMS.items() if program in programs)
 
 
 def shared_libraries(executable):
@@ -75,10 +76,7 @@ def shared_libraries(executable):
     return {path: PACKAGES / path for path in (loader, *(f"{folder}/{name}" for name in sorted(names)))}
 
 
-def copyrights(packages):
-    """LICENSE, and the copyright files of the distribution's packages that are linked in."""
-    parts = [(ROOT / "LICENSE").read_text()]
-    for package in sorted(packages):
-        path = PACKAGES / "usr/share/doc" / package / "copyright"
-        parts.append(f"\n== {package}, which is linked in\n\n{path.read_text(errors='replace')}")
-    return "".join(parts)
+def notices(packages):
+    """The copyright files of the distribution's packages that are linked in."""
+    texts = {name: (PACKAGES / "usr/share/doc" / name / "copyright").read_text(errors="replace") for name in sorted(packages)}
+    return "".join(f"\n== {name}, which is linked in\n\n{text}" for name, text in texts.items())

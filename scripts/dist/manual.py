@@ -6,6 +6,7 @@
 
 import datetime
 import json
+import os
 import pathlib
 import re
 import subprocess
@@ -81,13 +82,10 @@ def table_of(keys):
 
 
 def title(name, version, section=8):
-    return f'.TH {roff(name.upper())} {section} "" "patchbay {version}" "CNI plugins"\n'
-
-
-def dated(page, when):
-    """The page of a package has the day of its sources."""
-    day = datetime.datetime.fromtimestamp(when, datetime.timezone.utc).strftime("%Y-%m-%d")
-    return re.sub(r'\A(\.TH \S+ \d) ""', rf"\1 {day}", page)
+    """With the day of the sources, if SOURCE_DATE_EPOCH has it."""
+    when = os.environ.get("SOURCE_DATE_EPOCH")
+    day = datetime.datetime.fromtimestamp(int(when), datetime.timezone.utc).strftime("%Y-%m-%d") if when else ""
+    return f'.TH {roff(name.upper())} {section} "{day}" "patchbay {version}" "CNI plugins"\n'
 
 
 def also(names):

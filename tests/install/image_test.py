@@ -74,9 +74,9 @@ def k3s_unpacks(data, digest):
             link.symlink_to(program)
 
 
-def files(program, notes):
+def layer(program, notes):
     """Of an image that installs the plugins."""
-    return {"patchbay": (0o755, program), "COPYRIGHT": (0o644, notes)}
+    return common.packed({"patchbay": (0o755, program), "COPYRIGHT": (0o644, notes)}, WHEN)
 
 
 def links_in(folder):
@@ -117,7 +117,7 @@ class ImageTest(suite.NodeTest):
     def make(self, name):
         """The other architecture's executable is not run."""
         program = pathlib.Path(OURS, "patchbay").read_bytes()
-        image.write(self.work / name, image.INSTALLER, {common.OWN: files(program, b"licences"), "other": files(b"another", b"")}, WHEN)
+        image.write(self.work / name, image.INSTALLER, {common.OWN: layer(program, b"licences"), "other": layer(b"another", b"")}, WHEN)
         return self.work / name
 
     def blobs(self):
@@ -234,7 +234,8 @@ class Agent(ImageTest):
     def make(self, name):
         program = pathlib.Path(agent.PROGRAM)
         of = {"usr/sbin/patchbay-agent": program, **common.shared_libraries(program)}
-        image.write(self.work / name, image.AGENT, {common.OWN: {path: (0o755, file.read_bytes()) for path, file in of.items()}}, WHEN)
+        files = common.packed({path: (0o755, file.read_bytes()) for path, file in of.items()}, WHEN)
+        image.write(self.work / name, image.AGENT, {common.OWN: files}, WHEN)
         return self.work / name
 
     def assert_offers(self, log):

@@ -1,6 +1,8 @@
 #!/usr/bin/env python3
-"""The table of docs/building.md has the options of CMake, all of them and no others."""
+"""The table of docs/building.md has the options of CMake, all of them and no others. CHANGELOG.md and debian/changelog begin
+with CMake's version, of the same day."""
 
+import datetime
 import re
 import sys
 
@@ -23,8 +25,22 @@ def defined():
     return found
 
 
+def versions(complaints):
+    version = re.search(r"^project\(patchbay VERSION (\S+)", text("CMakeLists.txt"), re.MULTILINE)[1]
+    found = re.findall(r"^## (.*)$", text("CHANGELOG.md"), re.MULTILINE)
+    for heading in found:
+        if not re.fullmatch(r"[\d.]+ \(\d{4}-\d\d-\d\d\)", heading):
+            complaints.add("CHANGELOG.md", 1, f"'{heading}' is no version with a date, as 1.0.0 (2026-01-31)")
+    entry = re.match(r"patchbay \(([\d.]+).*?^ -- .*?> +\w+, (\d+ \w+ \d+) ", text("debian/changelog"), re.MULTILINE | re.DOTALL)
+    day = datetime.datetime.strptime(entry[2], "%d %b %Y").strftime("%Y-%m-%d")
+    for file, said in (("CHANGELOG.md", found[0]), ("debian/changelog", f"{entry[1]} ({day})")):
+        if said != f"{version} ({day})":
+            complaints.add(file, 1, f"begins with {said}, and CMakeLists.txt has {version}")
+
+
 def main():
     complaints = Complaints()
+    versions(complaints)
     options = defined()
     rows = {match.group(1): text(TABLE).count("\n", 0, match.start()) + 1
             for match in re.finditer(r"^\| `(CNI_\w+)` \|", text(TABLE), re.MULTILINE)}
