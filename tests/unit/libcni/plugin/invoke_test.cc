@@ -165,14 +165,8 @@ TEST_CASE("a plugin may answer before it reads") {
 }
 
 TEST_CASE("a plugin that prints without an end is stopped") {
-  for (const char* const script : {"exec yes", "exec yes >&2"}) {
-    try {
-      run(script);
-      FAIL("it ended");
-    } catch (const Error& e) {
-      CHECK(std::string(e.what()).ends_with(": it printed more than 16 MiB"));
-    }
-  }
+  CHECK_THROWS_WITH_AS(run("exec yes"), doctest::Contains("printed more than 16 MiB"), Error);
+  CHECK_THROWS_WITH_AS(run("exec yes >&2"), doctest::Contains("printed more than 16 MiB"), Error);
 }
 
 TEST_CASE("a plugin need not read its stdin") {
