@@ -7,6 +7,7 @@
 #include "netlink/packet_socket.h"
 #include "plugins/common/link/interface.h"
 #include "plugins/dhcp/daemon/close_aside.h"
+#include "plugins/dhcp/protocol/packet.h"
 
 namespace dhcp {
 

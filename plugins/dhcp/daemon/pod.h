@@ -4,6 +4,7 @@
 
 #include "netlink/netns.h"
 #include "netlink/route/socket.h"
+#include "plugins/dhcp/daemon/client.h"
 #include "plugins/state/dhcp_lease.h"
 
 /// The interface of an attachment, in the pod's namespace. Nothing here stays open: what is open
