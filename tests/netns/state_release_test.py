@@ -118,6 +118,10 @@ class Ledger(ledger.LedgerTest):
             file.write(text)
         self.assert_ok(self.call("GC", None, **{"cni.dev/valid-attachments": [{"containerID": pod.name, "ifname": "eth0"}]}))
         self.assertEqual(ledger.holders(), {"netdev:dev0": pod.name})
+        by.start()  # reads that the promise is the pod's
+        self.remove(pod)
+        self.add(pod)
+        self.assertEqual(ledger.holders(), {"netdev:dev0": pod.name})
         self.remove(pod)
         self.assertEqual((ledger.holders(), ledger.marks()), ({}, []))
 
