@@ -31,6 +31,17 @@ void refuse_holder(const Key& key, const netlink::Holder& holder, const std::str
   throw cni::Error(kPortInUse, cat("map ", key.str(), ": in use by ", describe(holder, processes)));
 }
 
+void refuse_listeners(const std::vector<Claim>& claims, const std::string& container_id) {
+  for (const Claim& claim : claims) {
+    const Key& key = claim.key;
+    const int protocol = static_cast<int>(key.protocol);
+    if (netlink::can_bind(key.family, protocol, key.address, key.port)) continue;
+    for (const netlink::Holder& holder : netlink::port_holders(key.family, protocol, key.port)) {
+      if (overlaps(holder, key)) refuse_holder(key, holder, container_id);
+    }
+  }
+}
+
 bool has_living_veth(const Tag& tag) {
   const std::string owner = tag.of_attachment();
   netlink::RouteSocket node;
@@ -108,17 +119,6 @@ Plan plan(const Context& context, const Attachment& wanted, OnConflict policy) {
   return out;
 }
 
-void refuse_listeners(const std::vector<Claim>& claims, const std::string& container_id) {
-  for (const Claim& claim : claims) {
-    const Key& key = claim.key;
-    const int protocol = static_cast<int>(key.protocol);
-    if (netlink::can_bind(key.family, protocol, key.address, key.port)) continue;
-    for (const netlink::Holder& holder : netlink::port_holders(key.family, protocol, key.port)) {
-      if (overlaps(holder, key)) refuse_holder(key, holder, container_id);
-    }
-  }
-}
-
 void refuse_denied(const std::vector<DeniedPorts>& denied, const std::vector<Mapping>& mappings) {
   for (const Mapping& mapping : mappings) {
     for (const DeniedPorts& range : denied) {
@@ -128,6 +128,12 @@ void refuse_denied(const std::vector<DeniedPorts>& denied, const std::vector<Map
                                         range.str(), "'"));
     }
   }
+}
+
+void refuse_conflicts(const Conf& conf, const std::vector<Claim>& claims,
+                      const std::string& container_id) {
+  refuse_denied(conf.denied, conf.mappings);
+  if (conf.on_conflict == OnConflict::kRefuse) refuse_listeners(claims, container_id);
 }
 
 }  // namespace portmap

@@ -5,6 +5,7 @@
 
 #include "libcni/common/error.h"
 #include "plugins/portmap/backend.h"
+#include "plugins/portmap/conf.h"
 
 /// Port conflicts, and ports that are denied.
 namespace portmap {
@@ -22,12 +23,14 @@ bool owner_exists(const Attachment& attachment);
 /// the owner of a port.
 Plan plan(const Context& context, const Attachment& wanted, OnConflict policy);
 
+/// \throws cni::Error(kPortDenied).
+void refuse_denied(const std::vector<DeniedPorts>& denied, const std::vector<Mapping>& mappings);
+
+/// The same, and where the config refuses conflicts:
 /// \throws cni::Error(kPortInUse), which names the process, if a socket of the node listens on one
 /// of the ports. A socket of the container's monitor is no conflict: podman's conmon has the
 /// container ID among its arguments.
-void refuse_listeners(const std::vector<Claim>& claims, const std::string& container_id);
-
-/// \throws cni::Error(kPortDenied).
-void refuse_denied(const std::vector<DeniedPorts>& denied, const std::vector<Mapping>& mappings);
+void refuse_conflicts(const Conf& conf, const std::vector<Claim>& claims,
+                      const std::string& container_id);
 
 }  // namespace portmap

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <initializer_list>
 #include <utility>
 
 #include "libcni/common/undo.h"
@@ -43,12 +44,6 @@ void note_skipped(const std::vector<Mapping>& mappings, const PodAddresses& pod)
   }
 }
 
-// "DEVICE:INODE"; empty if it does not exist.
-std::string inode_of_netns(const std::string& path) {
-  const auto ns = netlink::NetNs::find(path);
-  return ns ? ns->id().str() : "";
-}
-
 /// Input of ADD, CHECK and REPAIR, read before any change.
 struct Input {
   Conf conf;
@@ -66,9 +61,10 @@ Input read_input(const cni::Request& request, const char* complaint) {
   }
   const PodAddresses pod = pod_addresses(*result, request.ifname);
   auto claims = claims_of(conf.mappings, pod);
+  const auto netns = netlink::NetNs::find(request.netns);
   Attachment attachment{.owner = request.key(),
                         .netns = request.netns,
-                        .netns_inode = inode_of_netns(request.netns),
+                        .netns_inode = netns ? netns->id().str() : "",
                         .backend = conf.backend.value_or(BackendName::kNftables),
                         .detected = !conf.backend,
                         .options = conf.options,
@@ -138,19 +134,13 @@ void restore_route_localnet(const NodeSockets& node) {
 
 // Called before any change, because Undo needs the capabilities too.
 void require_prerequisites(const cni::Request& request, const Conf& conf) {
-  cni::require_capabilities(request, {Capability::kNetAdmin});
-  if (conf.backend == BackendName::kIptables &&
-      plugins::needs_net_raw(plugins::find_restore(Family::kIpv4))) {
-    cni::require_capabilities(request, {Capability::kNetRaw});
-  }
+  static constexpr std::initializer_list<Capability> kAdmin{Capability::kNetAdmin};
+  static constexpr std::initializer_list<Capability> kAdminAndRaw{Capability::kNetAdmin,
+                                                                  Capability::kNetRaw};
+  const bool needs_raw = conf.backend == BackendName::kIptables &&
+                         plugins::needs_net_raw(plugins::find_restore(Family::kIpv4));
+  cni::require_capabilities(request, needs_raw ? kAdminAndRaw : kAdmin);
   if (conf.backend == BackendName::kNftables && conf.options.has_conditions()) nft::require_nft();
-}
-
-void refuse_conflicts(const cni::Request& request, const Input& input) {
-  refuse_denied(input.conf.denied, input.conf.mappings);
-  if (input.conf.on_conflict == OnConflict::kRefuse) {
-    refuse_listeners(input.attachment.claims, request.container_id);
-  }
 }
 
 BackendName map_in(NodeSockets& node, const Input& input, std::optional<BackendName> backend) {
@@ -175,10 +165,10 @@ cni::Result add(const cni::Request& request, cni::Undo& undo) {
     yield_to_services(false);
     return input.result;
   }
-  refuse_conflicts(request, input);
+  refuse_conflicts(conf, attachment.claims, request.container_id);
   require_prerequisites(request, conf);
-  NodeSockets node(attachment);
   undo.add(UnmapPorts{attachment.owner, conf.mappings});  // map_ports() can fail half-way
+  NodeSockets node(attachment);
   const BackendName backend = map_in(node, input, conf.backend);
   enable_route_localnet(node);
   yield_to_services(!conf.backend && backend == BackendName::kIptables);
@@ -239,7 +229,7 @@ cni::Result repair(const cni::Request& request, cni::Repair& repair) {
         require_state_file(node.socket(), input.attachment);
       },
       [&] {
-        refuse_conflicts(request, input);
+        refuse_conflicts(input.conf, input.attachment.claims, request.container_id);
         map_in(node, input, backend_to_repair(node.socket(), input.conf, input.attachment.owner));
       });
   repair.part([&] { require_route_localnet(node); }, [&] { restore_route_localnet(node); });
