@@ -30,7 +30,7 @@ void put_rule_place(Message& m, const ChainId& id) {
 Message encode_one(const Table& table) {
   Message m = nf_tables_message(NFT_MSG_NEWTABLE, NLM_F_CREATE, table.family);
   m.put(NFTA_TABLE_NAME, table.name);
-  m.put_be32(NFTA_TABLE_FLAGS, 0);
+  m.put_be32(NFTA_TABLE_FLAGS, table.is_owned ? NFT_TABLE_F_OWNER : 0);
   // Kernels before 5.10 know no comments here and ignore them.
   if (!table.comment.empty()) m.put(NFTA_TABLE_USERDATA, comment_userdata(table.comment));
   return m;

@@ -19,6 +19,9 @@ struct Table {
   TableFamily family = TableFamily::kInet;
   std::string name;
   std::string comment = {};
+  /// The kernel removes it, with all that is in it, as the socket is closed that has made it, and
+  /// lets no other change it (NFT_TABLE_F_OWNER, since Linux 5.12).
+  bool is_owned = false;
   bool operator==(const Table&) const = default;
 };
 

@@ -2,6 +2,7 @@
 
 #include <linux/netfilter/nfnetlink_conntrack.h>
 #include <linux/netlink.h>
+#include <netinet/in.h>
 
 #include <cerrno>
 
@@ -71,6 +72,47 @@ void put_filter(Message& m, const FlowFilter& filter) {
   });
 }
 
+/// The attributes of a protocol's part of a tuple.
+struct PortAttributes {
+  std::uint16_t source, type, code;  // type and code: 0 with ports
+};
+
+PortAttributes attributes_for(std::uint8_t protocol) {
+  if (protocol == IPPROTO_ICMP)
+    return {CTA_PROTO_ICMP_ID, CTA_PROTO_ICMP_TYPE, CTA_PROTO_ICMP_CODE};
+  if (protocol == IPPROTO_ICMPV6) {
+    return {CTA_PROTO_ICMPV6_ID, CTA_PROTO_ICMPV6_TYPE, CTA_PROTO_ICMPV6_CODE};
+  }
+  return {CTA_PROTO_SRC_PORT, 0, 0};
+}
+
+void put_tuple(Message& m, std::uint8_t protocol, const Tuple& tuple) {
+  const PortAttributes types = attributes_for(protocol);
+  m.nest(CTA_TUPLE_IP, [&] {
+    put_ip(m, End::kSource, tuple.source);
+    put_ip(m, End::kDestination, tuple.destination);
+  });
+  m.nest(CTA_TUPLE_PROTO, [&] {
+    m.put_u8(CTA_PROTO_NUM, protocol);
+    m.put_be16(types.source, tuple.source_port);
+    if (types.type == 0) return m.put_be16(CTA_PROTO_DST_PORT, tuple.destination_port);
+    m.put_u8(types.type, static_cast<std::uint8_t>(tuple.destination_port >> 8));
+    m.put_u8(types.code, static_cast<std::uint8_t>(tuple.destination_port & 0xff));
+  });
+}
+
+// The port of the destination, or what stands for it.
+std::optional<std::uint16_t> second_port(const Attributes& protocol, const PortAttributes& types) {
+  if (types.type == 0) {
+    const auto port = protocol.find(CTA_PROTO_DST_PORT);
+    return port.value.size() == 2 ? std::optional(port.be16()) : std::nullopt;
+  }
+  const auto type = protocol.find(types.type);
+  const auto code = protocol.find(types.code);
+  if (type.value.size() != 1 || code.value.size() != 1) return std::nullopt;
+  return static_cast<std::uint16_t>(type.u8() << 8 | code.u8());
+}
+
 struct ReadTuple {
   Tuple tuple;
   std::uint8_t protocol = 0;
@@ -83,14 +125,13 @@ std::optional<ReadTuple> decode_tuple(const Attributes& attributes) {
   const auto source = ip_in(ips, CTA_IP_V4_SRC, CTA_IP_V6_SRC);
   const auto destination = ip_in(ips, CTA_IP_V4_DST, CTA_IP_V6_DST);
   const auto number = protocol.find(CTA_PROTO_NUM);
-  const auto source_port = protocol.find(CTA_PROTO_SRC_PORT);
-  const auto destination_port = protocol.find(CTA_PROTO_DST_PORT);
   if (!source || !destination || source->family() != destination->family()) return std::nullopt;
-  if (number.value.size() != 1 || source_port.value.size() != 2 ||
-      destination_port.value.size() != 2) {
-    return std::nullopt;
-  }
-  return ReadTuple{{*source, *destination, source_port.be16(), destination_port.be16()},
+  if (number.value.size() != 1) return std::nullopt;
+  const PortAttributes types = attributes_for(number.u8());
+  const auto source_port = protocol.find(types.source);
+  const auto destination_port = second_port(protocol, types);
+  if (source_port.value.size() != 2 || !destination_port) return std::nullopt;
+  return ReadTuple{{*source, *destination, source_port.be16(), *destination_port},
                    number.u8(),
                    attributes.find(CTA_TUPLE_ZONE).be16()};
 }
@@ -121,19 +162,17 @@ Message encode_flow_query(const FlowFilter& filter, bool in_kernel) {
   return m;
 }
 
+Message encode_flow_query(std::uint8_t protocol, const Tuple& original) {
+  Message m = message(IPCTNL_MSG_CT_GET, NLM_F_ACK, original.source.family());
+  m.nest(CTA_TUPLE_ORIG, [&] { put_tuple(m, protocol, original); });
+  return m;
+}
+
 Message encode_removal(const Flow& flow) {
   const Tuple& tuple = flow.original;
   Message m = message(IPCTNL_MSG_CT_DELETE, NLM_F_ACK, tuple.source.family());
   m.nest(CTA_TUPLE_ORIG, [&] {
-    m.nest(CTA_TUPLE_IP, [&] {
-      put_ip(m, End::kSource, tuple.source);
-      put_ip(m, End::kDestination, tuple.destination);
-    });
-    m.nest(CTA_TUPLE_PROTO, [&] {
-      m.put_u8(CTA_PROTO_NUM, flow.protocol);
-      m.put_be16(CTA_PROTO_SRC_PORT, tuple.source_port);
-      m.put_be16(CTA_PROTO_DST_PORT, tuple.destination_port);
-    });
+    put_tuple(m, flow.protocol, tuple);
     if (flow.original_zone != 0) m.put_be16(CTA_TUPLE_ZONE, flow.original_zone);
   });
   m.put_be32(CTA_ID, flow.id);
@@ -168,6 +207,16 @@ std::vector<Flow> flows(NfSocket& socket, const FlowFilter& filter) {
     }
   }
   return {};
+}
+
+std::optional<Flow> find(NfSocket& socket, std::uint8_t protocol, const Tuple& original) try {
+  std::optional<Flow> out;
+  socket.dump(encode_flow_query(protocol, original), "find connection",
+              [&](const Attributes& attributes) { out = decode_flow(attributes); });
+  return out;
+} catch (const Error& e) {
+  if (e.error() == ENOENT || means_unknown(e)) return std::nullopt;
+  throw;
 }
 
 bool remove(NfSocket& socket, const Flow& flow) try {

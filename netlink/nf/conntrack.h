@@ -10,10 +10,11 @@
 #include "netlink/types/ip.h"
 
 /// Entries of the kernel's connection tracking (linux/netfilter/nfnetlink_conntrack.h), for
-/// protocols with ports.
+/// protocols with ports, and for echo requests.
 namespace netlink::nf {
 
-/// From whom to whom, in one direction.
+/// From whom to whom, in one direction. Of ICMP and ICMPv6 the ID stands for the source's port,
+/// type * 256 + code for the destination's.
 struct Tuple {
   Ip source, destination;
   std::uint16_t source_port = 0, destination_port = 0;
@@ -48,11 +49,17 @@ struct FlowFilter {
 /// they have. \throws Error.
 std::vector<Flow> flows(NfSocket& socket, const FlowFilter& filter);
 
+/// The connection of that protocol whose first packet is described by the tuple; empty: none, or no
+/// conntrack. The time it takes does not depend on how many there are. \throws Error.
+std::optional<Flow> find(NfSocket& socket, std::uint8_t protocol, const Tuple& original);
+
 /// Removes exactly this connection; false where it is gone. \throws Error.
 bool remove(NfSocket& socket, const Flow& flow);
 
 /// IPCTNL_MSG_CT_GET for all that the filter asks for, or for all of its family.
 Message encode_flow_query(const FlowFilter& filter, bool in_kernel);
+/// IPCTNL_MSG_CT_GET for one of them.
+Message encode_flow_query(std::uint8_t protocol, const Tuple& original);
 /// IPCTNL_MSG_CT_DELETE. It always has a tuple: without one the kernel would remove everything.
 Message encode_removal(const Flow& flow);
 /// Reads an IPCTNL_MSG_CT_NEW; nothing where a tuple is missing or without ports.

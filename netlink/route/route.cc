@@ -277,25 +277,36 @@ RouteRequest add(const Link& link, const LinkRoute& route) {
 
 namespace {
 
-RouteRequest query(const Ip& destination, unsigned flags) {
+RouteRequest query(const PacketPath& packet, unsigned flags) {
+  const Ip& destination = packet.destination;
   rtmsg head{};
   head.rtm_family = destination.is_v4() ? AF_INET : AF_INET6;
   head.rtm_flags = flags;
   head.rtm_dst_len = static_cast<unsigned char>(destination.bits());
+  if (packet.source) head.rtm_src_len = head.rtm_dst_len;
   Message message(RTM_GETROUTE, 0, head);
   message.put(RTA_DST, destination);
+  if (packet.source) message.put(RTA_SRC, *packet.source);
+  if (packet.in != 0) message.put_u32(RTA_IIF, static_cast<std::uint32_t>(packet.in));
+  if (packet.mark != 0) message.put_u32(RTA_MARK, packet.mark);
   // No route, and the errors of the routes "unreachable", "blackhole" and "prohibit":
   // fib_props in net/ipv4/fib_semantics.c.
   return {cat("look up the route to ", destination.str()),
           std::move(message),
-          {ENETUNREACH, EHOSTUNREACH, EINVAL, EACCES, EAFNOSUPPORT, EOPNOTSUPP}};
+          {ENETUNREACH, EHOSTUNREACH, EINVAL, EACCES, EAFNOSUPPORT, EOPNOTSUPP, EXDEV, ENODEV}};
 }
 
 }  // namespace
 
-RouteRequest path_query(const Ip& destination) { return query(destination, 0); }
+RouteRequest path_query(const Ip& destination) { return query({destination}, 0); }
 
-RouteRequest match_query(const Ip& destination) { return query(destination, RTM_F_FIB_MATCH); }
+RouteRequest match_query(const Ip& destination) { return query({destination}, RTM_F_FIB_MATCH); }
+
+// Of IPv6 the answer always has the table, and the kernel refuses the flag.
+RouteRequest match_query(const PacketPath& packet) {
+  const unsigned table = packet.destination.is_v4() ? RTM_F_LOOKUP_TABLE : 0;
+  return query(packet, RTM_F_FIB_MATCH | table);
+}
 
 std::optional<MatchedRoute> decode_match(const Reply& reply) {
   const auto path = decode_path(reply);

@@ -82,6 +82,15 @@ struct MatchedRoute {
 };
 /// As path_query(), but for the route as its table has it (RTM_F_FIB_MATCH, since Linux 4.13).
 RouteRequest match_query(const Ip& destination);
+/// What of a packet a routing decision looks at.
+struct PacketPath {
+  Ip destination;
+  std::optional<Ip> source = {};
+  int in = 0;  ///< index of the link by which it came; 0: the node's own packet
+  std::uint32_t mark = 0;
+};
+/// The same for one packet; the answer has the table, which it otherwise leaves out.
+RouteRequest match_query(const PacketPath& packet);
 /// Empty: the route leads nowhere.
 std::optional<MatchedRoute> decode_match(const Reply& reply);
 

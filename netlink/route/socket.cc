@@ -160,9 +160,9 @@ std::optional<Path> RouteSocket::path_to(const Ip& destination) {
   return path;
 }
 
-std::optional<MatchedRoute> RouteSocket::match(const Ip& destination) {
+std::optional<MatchedRoute> RouteSocket::match(const PacketPath& packet) {
   std::optional<MatchedRoute> out;
-  ask(match_query(destination), [&](const Reply& reply) {
+  ask(match_query(packet), [&](const Reply& reply) {
     if (reply.type() == RTM_NEWROUTE) out = decode_match(reply);
   });
   return out;

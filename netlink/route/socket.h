@@ -65,7 +65,10 @@ class RouteSocket {
   /// there are several.
   std::optional<Path> path_to(const Ip& destination);
   /// The route of a table that decides about packets to that address; empty: there is none.
-  std::optional<MatchedRoute> match(const Ip& destination);
+  std::optional<MatchedRoute> match(const Ip& destination) {
+    return match(PacketPath{destination});
+  }
+  std::optional<MatchedRoute> match(const PacketPath& packet);
   /// All links of a kind ("veth"); for GC.
   std::vector<Link> links_of_kind(std::string_view kind);
   /// All links.

@@ -210,6 +210,7 @@ RouteRequest wrap_neighbour(const Link& link, const Ip& ip, const Mac& mac) {
 DECODER(link, "_ZN7netlink11decode_linkERKNS_5ReplyE", Link)
 DECODER(address, "_ZN7netlink14decode_addressERKNS_5ReplyE", LinkAddress)
 DECODER(route, "_ZN7netlink12decode_routeERKNS_5ReplyE", LinkRoute)
+DECODER(seen_neighbour, "_ZN7netlink16decode_neighbourERKNS_5ReplyE", std::optional<Neighbour>)
 DECODER(path, "_ZN7netlink11decode_pathERKNS_5ReplyE", std::optional<Path>)
 DECODER(port_vlans, "_ZN7netlink17decode_port_vlansERKNS_5ReplyE", std::vector<PortVlan>)
 DECODER(qdisc, "_ZN7netlink2tc12decode_qdiscERKNS_5ReplyE", tc::QdiscState)
@@ -225,6 +226,8 @@ DECODER(ack, "_ZN7netlink10decode_ackERKNS_5ReplyE", std::optional<Ack>)
     return out;                                                              \
   }
 NF_DECODER(rule, "_ZN7netlink2nf11decode_ruleENS0_11TableFamilyERKNS_10AttributesE", nf::Rule)
+NF_DECODER(trace, "_ZN7netlink2nf12decode_traceENS0_11TableFamilyERKNS_10AttributesE",
+           std::optional<nf::TraceStep>)
 NF_DECODER(chain, "_ZN7netlink2nf12decode_chainENS0_11TableFamilyERKNS_10AttributesE", nf::Chain)
 
 #define NF_ITEMS_DECODER(name, symbol, Result)       \

@@ -6,8 +6,10 @@
 #include "netlink/ack.h"
 #include "netlink/nf/batch.h"
 #include "netlink/nf/conntrack.h"
+#include "netlink/nf/packet_trace.h"
 #include "netlink/route/address.h"
 #include "netlink/route/bridge_vlan.h"
+#include "netlink/route/neighbour.h"
 #include "netlink/route/route.h"
 #include "netlink/tc/filter.h"
 #include "netlink/tc/htb_class.h"
@@ -37,6 +39,7 @@ void neighbour(View message, const netlink::Link& link, const netlink::Ip& ip,
 /// Of a request to change VLANs; pvid and untagged included.
 void vlans(View message, const netlink::Link& port, const std::vector<netlink::PortVlan>& ours);
 void qdisc(View message, const netlink::tc::QdiscState& ours);
+void seen_neighbour(View message, const std::optional<netlink::Neighbour>& ours);
 void htb_class(View message, const std::optional<netlink::tc::HtbClass>& ours);
 void filter(View message, const std::optional<netlink::tc::FilterState>& ours);
 
@@ -48,5 +51,7 @@ void chain(const netlink::Attributes& attributes, const netlink::nf::Chain& ours
 void rule(const netlink::Attributes& attributes, const netlink::nf::Rule& ours);
 void elements(const netlink::Attributes& attributes, const std::vector<netlink::nf::Element>& ours);
 void flow(const netlink::Attributes& attributes, const std::optional<netlink::nf::Flow>& ours);
+void trace(const netlink::Attributes& attributes,
+           const std::optional<netlink::nf::TraceStep>& ours);
 
 }  // namespace judge

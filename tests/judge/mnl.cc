@@ -141,8 +141,19 @@ netlink::Ip ip_in(const Range& ips, unsigned v4, unsigned v6) {
 
 nf::Tuple tuple_in(const Range& tuple) {
   const Range ips = tuple.nested(CTA_TUPLE_IP), protocol = tuple.nested(CTA_TUPLE_PROTO);
-  return {ip_in(ips, CTA_IP_V4_SRC, CTA_IP_V6_SRC), ip_in(ips, CTA_IP_V4_DST, CTA_IP_V6_DST),
-          protocol.be16(CTA_PROTO_SRC_PORT), protocol.be16(CTA_PROTO_DST_PORT)};
+  nf::Tuple out{ip_in(ips, CTA_IP_V4_SRC, CTA_IP_V6_SRC), ip_in(ips, CTA_IP_V4_DST, CTA_IP_V6_DST),
+                protocol.be16(CTA_PROTO_SRC_PORT), protocol.be16(CTA_PROTO_DST_PORT)};
+  const auto take_icmp = [&](std::uint16_t id, std::uint16_t type, std::uint16_t code) {
+    out.source_port = protocol.be16(id);
+    out.destination_port = static_cast<std::uint16_t>(protocol.u8(type) * 256 + protocol.u8(code));
+  };
+  const int number = protocol.u8(CTA_PROTO_NUM);
+  if (number == IPPROTO_ICMP) {
+    take_icmp(CTA_PROTO_ICMP_ID, CTA_PROTO_ICMP_TYPE, CTA_PROTO_ICMP_CODE);
+  } else if (number == IPPROTO_ICMPV6) {
+    take_icmp(CTA_PROTO_ICMPV6_ID, CTA_PROTO_ICMPV6_TYPE, CTA_PROTO_ICMPV6_CODE);
+  }
+  return out;
 }
 
 }  // namespace
@@ -263,6 +274,19 @@ void flow(const netlink::Attributes& attributes, const std::optional<nf::Flow>& 
   same("the ID of a connection", ours->id, all.be32(CTA_ID));
   same("the zone of a connection", ours->zone, all.be16(CTA_ZONE));
   same("the zone of a tuple", ours->original_zone, original.be16(CTA_TUPLE_ZONE));
+}
+
+void trace(const netlink::Attributes& attributes, const std::optional<nf::TraceStep>& ours) {
+  const Range all(attributes.bytes());
+  if (!ours || !is_valid(all, "nf/trace", false)) return;
+  same("the packet of a step", ours->packet, all.be32(NFTA_TRACE_ID));
+  same("the table of a step", ours->chain.table, all.text(NFTA_TRACE_TABLE));
+  same("the chain of a step", ours->chain.chain, all.text(NFTA_TRACE_CHAIN));
+  same("the links of a step", std::pair(ours->in, ours->out),
+       std::pair(static_cast<int>(all.be32(NFTA_TRACE_IIF)),
+                 static_cast<int>(all.be32(NFTA_TRACE_OIF))));
+  same("the mark of a step", ours->mark, all.be32(NFTA_TRACE_MARK));
+  same("the header of a step", ours->network, all.bytes(NFTA_TRACE_NETWORK_HEADER));
 }
 
 }  // namespace judge

@@ -293,6 +293,17 @@ void neighbour(View message, const netlink::Link& link, const netlink::Ip& addre
   same("the state of a neighbour", NUD_STALE, rtnl_neigh_get_state(theirs));
 }
 
+void seen_neighbour(View message, const std::optional<netlink::Neighbour>& ours) {
+  const Read<rtnl_neigh> theirs(message);
+  if (!theirs || !ours) return;
+  same("the link of a neighbour", ours->link, rtnl_neigh_get_ifindex(theirs));
+  same("the address of a neighbour", ours->ip.str(), ip(rtnl_neigh_get_dst(theirs)).str());
+  same("the state of a neighbour", ours->state, rtnl_neigh_get_state(theirs));
+  if (ours->mac) {
+    same("the MAC address of a neighbour", ours->mac->str(), mac(rtnl_neigh_get_lladdr(theirs)));
+  }
+}
+
 void vlans(View message, const netlink::Link& port, const std::vector<netlink::PortVlan>& ours) {
   const Read<rtnl_link> theirs(message);
   require(bool(theirs), "the VLANs of a port");

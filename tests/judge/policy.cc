@@ -190,7 +190,20 @@ const Places kNf = {
      Place().nest(CTA_TUPLE_IP, "ct/ip").nest(CTA_TUPLE_PROTO, "ct/proto").u16({CTA_TUPLE_ZONE})},
     {"ct/ip",
      Place().bytes({CTA_IP_V4_SRC, CTA_IP_V4_DST}, 4).bytes({CTA_IP_V6_SRC, CTA_IP_V6_DST}, 16)},
-    {"ct/proto", Place().u8({CTA_PROTO_NUM}).u16({CTA_PROTO_SRC_PORT, CTA_PROTO_DST_PORT})},
+    {"ct/proto",
+     Place()
+         .u8({CTA_PROTO_NUM, CTA_PROTO_ICMP_TYPE, CTA_PROTO_ICMP_CODE, CTA_PROTO_ICMPV6_TYPE,
+              CTA_PROTO_ICMPV6_CODE})
+         .u16({CTA_PROTO_SRC_PORT, CTA_PROTO_DST_PORT, CTA_PROTO_ICMP_ID, CTA_PROTO_ICMPV6_ID})},
+    {"nf/trace",
+     Place()
+         .text({NFTA_TRACE_TABLE, NFTA_TRACE_CHAIN})
+         .u64({NFTA_TRACE_RULE_HANDLE})
+         .u32({NFTA_TRACE_TYPE, NFTA_TRACE_ID, NFTA_TRACE_IIF, NFTA_TRACE_OIF, NFTA_TRACE_MARK,
+               NFTA_TRACE_NFPROTO, NFTA_TRACE_POLICY})
+         .u16({NFTA_TRACE_IIFTYPE, NFTA_TRACE_OIFTYPE})
+         .nest(NFTA_TRACE_VERDICT, "nf/verdict")
+         .bytes({NFTA_TRACE_LL_HEADER, NFTA_TRACE_NETWORK_HEADER, NFTA_TRACE_TRANSPORT_HEADER})},
 };
 
 struct Family {

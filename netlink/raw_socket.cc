@@ -1,0 +1,80 @@
+#include "netlink/raw_socket.h"
+
+#include <linux/filter.h>
+#include <netinet/icmp6.h>
+#include <netinet/in.h>
+#include <netinet/ip_icmp.h>
+#include <sys/socket.h>
+
+#include <cerrno>
+#include <vector>
+
+#include "netlink/types/error.h"
+
+namespace netlink {
+
+namespace {
+
+// A kernel that does not know an option sends the probes all the same.
+template <class Value>
+void set(const Fd& fd, int level, int name, const Value& value) {
+  ::setsockopt(fd.get(), level, name, &value, sizeof value);
+}
+
+// Whatever is known of the path: "do not fragment" is set, and the packet is sent.
+Fd open_raw(const NetNs& where, Family family, int protocol) {
+  const NetNs::Entered there(where);
+  const bool is_v4 = family == Family::kIpv4;
+  Fd out(::socket(is_v4 ? AF_INET : AF_INET6, SOCK_RAW | SOCK_CLOEXEC | SOCK_NONBLOCK, protocol));
+  if (!out) throw Error("open a raw socket", errno);
+  if (is_v4) {
+    set(out, IPPROTO_IP, IP_MTU_DISCOVER, int{IP_PMTUDISC_PROBE});
+  } else {
+    set(out, IPPROTO_IPV6, IPV6_MTU_DISCOVER, int{IPV6_PMTUDISC_PROBE});
+  }
+  return out;
+}
+
+void attach(const Fd& fd, std::vector<sock_filter> code) {
+  const sock_fprog program{static_cast<unsigned short>(code.size()), code.data()};
+  set(fd, SOL_SOCKET, SO_ATTACH_FILTER, program);
+}
+
+constexpr std::uint16_t kLoad = BPF_LD, kJumpIf = BPF_JMP | BPF_JEQ | BPF_K, kReturn = BPF_RET;
+
+}  // namespace
+
+Fd open_echo_socket(const NetNs& where, Family family, std::uint16_t id) {
+  if (family == Family::kIpv6) {
+    Fd out = open_raw(where, family, IPPROTO_ICMPV6);
+    icmp6_filter filter{};
+    ICMP6_FILTER_SETBLOCKALL(&filter);
+    for (const int type : {ICMP6_DST_UNREACH, ICMP6_PACKET_TOO_BIG, ICMP6_TIME_EXCEEDED,
+                           ICMP6_PARAM_PROB, ICMP6_ECHO_REPLY}) {
+      ICMP6_FILTER_SETPASS(type, &filter);
+    }
+    set(out, IPPROTO_ICMPV6, ICMP6_FILTER, filter);
+    return out;
+  }
+  Fd out = open_raw(where, family, IPPROTO_ICMP);
+  attach(out, {BPF_STMT(BPF_LDX | BPF_B | BPF_MSH, 0),  // the size of the IP header
+               BPF_STMT(kLoad | BPF_B | BPF_IND, 0), BPF_JUMP(kJumpIf, ICMP_DEST_UNREACH, 4, 0),
+               BPF_JUMP(kJumpIf, ICMP_TIME_EXCEEDED, 3, 0), BPF_JUMP(kJumpIf, ICMP_ECHOREPLY, 0, 3),
+               BPF_STMT(kLoad | BPF_H | BPF_IND, 4), BPF_JUMP(kJumpIf, id, 0, 1),
+               BPF_STMT(kReturn, 0xffff), BPF_STMT(kReturn, 0)});
+  return out;
+}
+
+Fd open_segment_socket(const NetNs& where, Family family, std::uint32_t acknowledged) {
+  Fd out = open_raw(where, family, IPPROTO_TCP);
+  const bool is_v4 = family == Family::kIpv4;
+  if (!is_v4) set(out, IPPROTO_IPV6, IPV6_CHECKSUM, int{16});
+  const std::uint16_t at = is_v4 ? BPF_IND : BPF_ABS;  // IPv6: without its header
+  attach(out,
+         {BPF_STMT(BPF_LDX | BPF_B | BPF_MSH, 0),
+          BPF_STMT(static_cast<std::uint16_t>(kLoad | BPF_W | at), 8),
+          BPF_JUMP(kJumpIf, acknowledged, 0, 1), BPF_STMT(kReturn, 0xffff), BPF_STMT(kReturn, 0)});
+  return out;
+}
+
+}  // namespace netlink

@@ -1,0 +1,20 @@
+#pragma once
+
+#include <cstdint>
+
+#include "netlink/netns.h"
+#include "netlink/types/fd.h"
+#include "netlink/types/ip.h"
+
+/// Raw sockets (raw(7), ipv6(7)) that send probes, and receive no more than what answers them: a
+/// filter of the kernel (linux/filter.h) sorts out a pod's other traffic.
+namespace netlink {
+
+/// For echo requests. Receives replies with that ID, and ICMP errors.
+Fd open_echo_socket(const NetNs& where, Family family, std::uint16_t id);
+
+/// For segments of TCP. Receives those that acknowledge that sequence number. Over IPv6 the kernel
+/// computes the checksum.
+Fd open_segment_socket(const NetNs& where, Family family, std::uint32_t acknowledged);
+
+}  // namespace netlink
