@@ -115,6 +115,19 @@ bool print_state(tool::CommandLine& line, const tool::Output& output) {
   return true;
 }
 
+bool probe(tool::CommandLine& line, const tool::Output& output) {
+  line.probe.which = selection_of(line, tool::Pods::kSeveral);
+  line.probe.stop_fd = signals_to_stop();
+  return tool::probe::report(line.settings, line.probe, output);
+}
+
+bool diagnose(tool::CommandLine& line, const cni::Env& env, const tool::Output& output) {
+  const tool::Selection which = selection_of(line, tool::Pods::kSeveral);
+  line.probe.which = which;
+  if (line.scope.probe) line.probe.stop_fd = signals_to_stop();
+  return tool::doctor::diagnose(line.settings, {which, line.scope, line.probe}, env, output);
+}
+
 int execute(tool::CommandLine& line, const cni::Env& env, const tool::Output& output) {
   if (print_document(line, env, output)) return 0;
   if (line.command == "preset") {
@@ -138,10 +151,8 @@ int execute(tool::CommandLine& line, const cni::Env& env, const tool::Output& ou
   if (line.command == "list" || line.command == "repair" || migrates) {
     tool::require_network(line.settings, operation.network);
   }
-  if (line.command == "doctor") {
-    const tool::doctor::Question question{selection_of(line, tool::Pods::kSeveral), line.scope};
-    return tool::doctor::diagnose(line.settings, question, env, output) ? 0 : 1;
-  }
+  if (line.command == "probe") return probe(line, output) ? 0 : 1;
+  if (line.command == "doctor") return diagnose(line, env, output) ? 0 : 1;
   if (print_state(line, output)) return 0;
   cni::RuntimeOptions options = tool::runtime_options(line.settings, env);
   options.stop_fd = signals_to_stop();

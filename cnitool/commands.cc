@@ -134,10 +134,21 @@ void add_repair(CLI::App& app, CommandLine& line) {
   migrate.add_flag("--dry-run", line.dry_run, "only report what would change");
 }
 
+void add_rate(CLI::App& command, CommandLine& line) {
+  command.add_option("--rate", line.probe.per_second, "probes a second, of all pods together")
+      ->check(CLI::Range(1, 100'000))
+      ->capture_default_str();
+  command.add_option("--time-limit", line.probe.limit, "seconds in which probes are sent")
+      ->check(CLI::Range(1, 3600))
+      ->capture_default_str();
+}
+
 void add_doctor(CLI::App& app, CommandLine& line) {
   CLI::App& doctor = *add_command(app, line, "doctor",
                                   "find problems of this node's pod networks, and print remedies");
   doctor.add_flag("-q,--quiet", line.quiet, "print findings alone");
+  doctor.add_flag("--probe", line.scope.probe, "send packets as the pods would, too");
+  add_rate(doctor, line);
   auto* const kubernetes =
       doctor.add_flag("--kubernetes", line.scope.kubernetes,
                       "check what Kubernetes needs; networks and plugins are the runtime's");
@@ -148,6 +159,18 @@ void add_doctor(CLI::App& app, CommandLine& line) {
   doctor.add_option("--nodes", line.scope.nodes,
                     "check routes to other nodes: a file with `kubectl get nodes -o json`, or -");
   add_selection(doctor, line);
+}
+
+void add_probe(CLI::App& app, CommandLine& line) {
+  CLI::App& command =
+      *add_command(app, line, "probe",
+                   "send packets as the pods would, and find what takes those that are lost");
+  command.add_option("network", line.operation.network, "only the pods of this network");
+  add_selection(command, line);
+  command.add_option("--to", line.probe.to,
+                     "only to this: ADDRESS for an echo, ADDRESS:PORT for TCP");
+  add_rate(command, line);
+  command.add_flag("--dry-run", line.probe.dry_run, "only print the probes");
 }
 
 void add_runtimes(CLI::App& app, CommandLine& line) {
@@ -175,6 +198,7 @@ void add_views(CLI::App& app, CommandLine& line) {
   add_command(app, line, "networks", "list all networks, with plugins, subnets and use");
 
   add_doctor(app, line);
+  add_probe(app, line);
 
   CLI::App& show = *add_command(app, line, "show", "show one attachment: config and result");
   add_network(show, line);

@@ -10,6 +10,7 @@
 #include "cnitool/list_runtimes.h"
 #include "cnitool/operate.h"
 #include "cnitool/preset.h"
+#include "cnitool/probe/probe.h"
 #include "cnitool/settings.h"
 #include "cnitool/validate/validate.h"
 #include "libcni/plugin/request.h"
@@ -37,6 +38,7 @@ struct CommandLine {
   Validation validation;
   PresetOptions preset;
   RuntimesAsked runtimes;
+  probe::Options probe;
   std::string subject;  ///< of completion and help
   bool dry_run = false;
   bool back = false;

@@ -47,6 +47,12 @@ constexpr Check kChecks[] = {
      check_namespaces, kCache, has_attachments},
     {"pods", Part::kAttachments, "the plugins find every pod as ADD left it", check_pods,
      kCache | kPods, has_attachments},
+    {"probes",
+     Part::kAttachments,
+     "packets arrive where the configs promise",
+     check_probes,
+     {},
+     [](const Node& node) { return node.probed != nullptr; }},
     {"hostPorts", Part::kAttachments, "no process of the node listens on a hostPort",
      check_host_ports, kCache | kPods,
      [](const Node& node) {

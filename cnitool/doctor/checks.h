@@ -107,6 +107,8 @@ Findings check_dead(const Node& node);
 Findings check_namespaces(const Node& node);
 // state_files.cc
 Findings check_state_files(const Node& node);
+// probed.cc
+Findings check_probes(const Node& node);
 // leftovers.cc
 Findings check_leftovers(const Node& node);
 Findings check_links(const Node& node);

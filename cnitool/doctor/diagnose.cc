@@ -197,6 +197,8 @@ bool diagnose(const Settings& settings, const Question& question, const cni::Env
   if (cluster != nullptr) kubernetes::look_at_cluster(*cluster, node);
   node.cluster = cluster;
   node.peers = std::move(peers);
+  if (scope.probe)
+    node.probed = std::make_shared<probe::Outcome>(probe::probe(settings, question.probing));
   return report(node, output);
 }
 

@@ -2,6 +2,7 @@
 
 #include "cnitool/doctor/node.h"
 #include "cnitool/output.h"
+#include "cnitool/probe/probe.h"
 #include "cnitool/settings.h"
 #include "libcni/plugin/request.h"
 
@@ -16,6 +17,7 @@ bool report(const Node& node, const Output& output);
 struct Scope {
   bool kubernetes = false;
   std::string node_json;  ///< the Node object: a file, or "-"; empty: none
+  bool probe = false;     ///< sends packets as pods would: probe/
   std::string nodes;      ///< those to reach, as Node objects: a file, or "-"; empty: none
 };
 
@@ -23,6 +25,7 @@ struct Scope {
 struct Question {
   Selection which;
   Scope scope;
+  probe::Options probing = {};
 };
 
 /// report() of this node, or of some pods on it; changes nothing.

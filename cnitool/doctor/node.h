@@ -24,6 +24,9 @@ struct Flow;
 }
 }  // namespace netlink
 
+namespace tool::probe {
+struct Outcome;
+}
 namespace tool {
 struct DhcpLease;
 struct NodeRuntime;
@@ -89,6 +92,7 @@ struct Node {
   std::vector<TakenPort> taken_ports;
   std::shared_ptr<const kubernetes::Cluster> cluster;  ///< null: nobody asked
   std::vector<Peer> peers;                             ///< nodes that this one should reach
+  std::shared_ptr<const probe::Outcome> probed;        ///< null: nobody asked
   std::function<std::optional<std::string>(const std::string& key)> sysctl;  ///< empty: none
 
   Node();

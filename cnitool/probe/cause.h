@@ -1,0 +1,44 @@
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "cnitool/doctor/finding.h"
+#include "cnitool/probe/follow.h"
+#include "cnitool/probe/question.h"
+#include "netlink/nf/conntrack.h"
+#include "netlink/route/socket.h"
+
+/// What keeps a packet from where it should arrive.
+namespace tool::probe {
+
+/// A probe that failed, and all that was seen of it.
+struct Case {
+  const Question& question;
+  const Subject& subject;
+  const Subject* sender = nullptr;  ///< null: the node
+  std::optional<Ip> source = {};    ///< of its packets
+  Answer answer = {};
+  Trail trail = {};
+  /// The connection that the node tracked for it; empty: none.
+  std::optional<netlink::nf::Flow> flow = {};
+};
+
+/// The reason for a failure. Two that are equal are one.
+struct Cause {
+  std::string what;    ///< "chain 'input' of table inet harden drops them (policy)"
+  std::string whose;   ///< "Docker's", "of another program or a person"; may be empty
+  std::string remedy;  ///< a command, or what a person has to do
+  auto operator<=>(const Cause&) const = default;
+};
+
+/// The first reason that the node shows, in the order of a packet's way: the rules that took it,
+/// the translation that led it elsewhere, the route, the neighbour, the sizes of links. Empty: none
+/// is seen. \throws netlink::Error.
+std::optional<Cause> cause_of(const Case& one, netlink::RouteSocket& node, const NodeFacts& facts);
+
+/// Whether the connection that the node tracked for a probe with an answer shows that it went
+/// astray: its answer came from another host, or its source was replaced where it has to stay.
+bool went_astray(const Case& one, const NodeFacts& facts);
+
+}  // namespace tool::probe

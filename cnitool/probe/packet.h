@@ -1,0 +1,99 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "netlink/message.h"
+#include "netlink/types/ip.h"
+
+/// The packets of probes: what they are made of, and how they and their answers are known again.
+namespace tool::probe {
+
+using netlink::Bytes;
+using netlink::Ip;
+using netlink::View;
+
+/// What tells the packets of one run from all others.
+struct Mark {
+  std::uint32_t cookie = 0;  ///< TCP's sequence number, and the first bytes of an echo's data
+  std::uint16_t id = 0;      ///< of echoes and of DNS queries
+  std::uint16_t port = 0;    ///< the first of the ports that TCP probes are sent from
+
+  /// A random one, from getrandom(2).
+  static Mark random();
+};
+
+enum class Kind : std::uint8_t {
+  kEcho,  ///< an echo request of ICMP or ICMPv6
+  kSyn,   ///< the first segment of a TCP connection, which is never answered further
+  kDns    ///< a query for the name servers of the root, by UDP
+};
+
+struct Packet {
+  Kind kind = Kind::kEcho;
+  std::optional<Ip> source = {};  ///< empty: the kernel chooses
+  Ip target = {};
+  std::uint16_t port = 0;  ///< of the target; echoes have none
+  std::uint8_t ttl = 64;
+  std::size_t size =
+      0;  ///< of the whole IP packet, at least; larger than needed: with "do not fragment"
+  std::uint16_t number = 0;  ///< of the probe in its run
+
+  /// "echo", "TCP port 8080", "DNS".
+  std::string str() const;
+  /// IPPROTO_*.
+  std::uint8_t protocol() const;
+};
+
+/// The bytes behind the IP header, or behind UDP's of a DNS query. Checksums are those that the
+/// kernel does not compute: TCP's over IPv4, which needs a source, and ICMP's.
+Bytes payload_of(const Packet& packet, const Mark& mark);
+
+/// What came back for a probe.
+struct Answer {
+  enum class Kind : std::uint8_t {
+    kNone,
+    kReply,    ///< of an echo, or of DNS
+    kOpen,     ///< a connection could be opened
+    kClosed,   ///< it was refused by a reset
+    kRefused,  ///< an ICMP error, of from
+    kNotSent   ///< the sender's kernel refused to send it: error
+  };
+  Kind kind = Kind::kNone;
+  std::optional<Ip> from = {};
+  std::uint8_t type = 0, code = 0;  ///< of kRefused: ICMP's, or ICMPv6's
+  int error = 0;                    ///< errno, of kNotSent
+
+  bool is_delivered() const {
+    return kind == Kind::kReply || kind == Kind::kOpen || kind == Kind::kClosed;
+  }
+  /// Whether it is the ICMP error of a packet that a link does not take.
+  bool says_too_large() const;
+  /// "no answer", "10.0.0.1 says: administratively prohibited".
+  std::string str() const;
+};
+
+/// An answer to the probe of that number.
+struct Received {
+  std::uint16_t number = 0;
+  Answer answer;
+};
+/// Reads what a raw socket of the protocol received: with its IP header for IPv4, without for IPv6.
+/// Empty: it is not about a probe of this run. Any bytes are harmless.
+std::optional<Received> received_by(const Mark& mark, std::uint8_t protocol, const Ip& from,
+                                    View bytes);
+
+/// Whether headers, as a trace has them, are those of a probe of this run or of an answer to one.
+struct Seen {
+  std::uint16_t number = 0;
+  bool is_answer = false;
+  Ip source, destination;
+};
+std::optional<Seen> seen_in(const Mark& mark, View network, View transport);
+
+/// The checksum of RFC 1071 over the bytes, with a sum to begin with.
+std::uint16_t checksum(View bytes, std::uint32_t sum = 0);
+
+}  // namespace tool::probe

@@ -1,0 +1,317 @@
+#include "cnitool/probe/question.h"
+
+#include <algorithm>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "cnitool/delegate.h"
+#include "cnitool/json_at.h"
+#include "cnitool/known_plugins.h"
+#include "cnitool/output.h"
+#include "libcni/runtime/conflist.h"
+#include "netlink/route/socket.h"
+
+namespace tool::probe {
+
+namespace {
+
+using netlink::Family;
+using nlohmann::json;
+
+constexpr std::uint8_t kTwoHops = 2;  // the node, and the first hop beyond it
+
+void read_list(const cni::NetworkList& list, Subject& out) {
+  for (const cni::PluginConf& one : list.plugins) {
+    const cni::PluginConf plugin = effective(one);
+    if (!plugin.conf->is_object()) continue;
+    const json& conf = *plugin.conf;
+    const cni::Facts facts = facts_of(plugin.type);
+    if (facts.has_one_of({cni::Fact::kBridge, cni::Fact::kRouted})) out.is_routed = true;
+    if (is_true(conf, "portIsolation")) out.takes_neighbours = false;
+    const std::string policy = text_at(conf, "ingressPolicy", "open");
+    if (policy != "open") out.takes_networks = false;
+    if (policy == "isolated") out.takes_neighbours = false;
+    const json* const snat = member(conf, "snat");
+    if (snat != nullptr && snat->is_boolean() && !snat->get<bool>()) out.maps_loopback = false;
+  }
+}
+
+/// The addresses of the pod's own interface, one of each family.
+std::vector<cni::Address> addresses_of(const Subject& one) {
+  std::vector<cni::Address> out;
+  for (const cni::Address& address : one.result.ips) {
+    if (address.interface && *address.interface < one.result.interfaces.size()) {
+      if (one.result.interfaces[*address.interface].name != one.key.ifname) continue;
+    }
+    const Family family = address.cidr.ip.family();
+    const bool is_first = std::ranges::none_of(
+        out, [&](const cni::Address& other) { return other.cidr.ip.family() == family; });
+    if (is_first) out.push_back(address);
+  }
+  return out;
+}
+
+std::optional<Ip> address_of(const Subject& one, Family family) {
+  for (const cni::Address& address : addresses_of(one)) {
+    if (address.cidr.ip.family() == family) return address.cidr.ip;
+  }
+  return std::nullopt;
+}
+
+bool has_default_route(const Subject& one, Family family) {
+  return std::ranges::any_of(one.result.routes, [&](const cni::Route& route) {
+    return route.dst.is_default() && route.dst.ip.family() == family;
+  });
+}
+
+/// Makes the questions about one pod.
+class Plan {
+ public:
+  Plan(const std::vector<Subject>& subjects, const NodeFacts& node)
+      : subjects_(subjects), node_(node) {
+    for (std::size_t i = 0; i < subjects.size(); ++i) {
+      by_network_[subjects[i].key.network].push_back(i);
+    }
+  }
+
+  void ask_about(std::size_t index) {
+    const Subject& one = subjects_[index];
+    for (const cni::Address& address : addresses_of(one)) {
+      ask_about_gateway(index, address);
+      if (one.is_routed) ask_from_node(index, address.cidr.ip);
+      ask_about_pods(index, address.cidr.ip);
+      if (one.is_routed) ask_about_way_out(index, address.cidr.ip);
+    }
+    ask_about_name_servers(index);
+    ask_about_ports(index);
+  }
+  std::vector<Question> take() { return std::move(out_); }
+
+ private:
+  void push(Question question, const std::string& text) {
+    question.text = text;
+    out_.push_back(std::move(question));
+  }
+
+  // A router of others may answer no echo: that the link layer finds it is enough.
+  void ask_about_gateway(std::size_t index, const cni::Address& address) {
+    if (!address.gateway || address.gateway->is_unspecified()) return;
+    const Subject& one = subjects_[index];
+    const Ip& gateway = *address.gateway;
+    const bool is_own = node_.has(gateway);
+    Question question{.about = About::kGateway,
+                      .subject = index,
+                      .sender = index,
+                      .packet = {.source = address.cidr.ip, .target = gateway},
+                      .must_answer = is_own};
+    push(question, cat(one.name, " to its gateway ", gateway.str()));
+    const unsigned mtu = one.mtu;
+    if (!is_own || mtu == 0) return;
+    question.about = About::kSize;
+    question.packet.size = mtu;
+    push(question, cat(one.name, " to its gateway ", gateway.str(), " with ", mtu, " bytes"));
+  }
+
+  void ask_from_node(std::size_t index, const Ip& ip) {
+    push({.about = About::kFromNode, .subject = index, .packet = {.target = ip}},
+         cat("the node to ", subjects_[index].name, " ", ip.str()));
+  }
+
+  void ask_about_pod(std::size_t index, std::size_t other, const Ip& ip) {
+    const auto target = address_of(subjects_[other], ip.family());
+    if (other == index || !target) return;
+    push({.about = About::kPod,
+          .subject = other,
+          .sender = index,
+          .packet = {.source = ip, .target = *target}},
+         cat(subjects_[index].name, " to ", subjects_[other].name, " ", target->str()));
+  }
+
+  // The next one of its own network, and one of each other: with all of them every pod is asked.
+  void ask_about_pods(std::size_t index, const Ip& ip) {
+    const Subject& one = subjects_[index];
+    for (const auto& [network, members] : by_network_) {
+      const bool is_own = network == one.key.network;
+      const auto at = std::ranges::find(members, index) - members.begin();
+      const auto next = is_own ? static_cast<std::size_t>(at + 1) : index;
+      const std::size_t other = members[next % members.size()];
+      const Subject& target = subjects_[other];
+      if (is_own ? !target.takes_neighbours || !one.takes_neighbours
+                 : !target.takes_networks || !one.takes_networks || !target.is_routed ||
+                       !one.is_routed || !has_default_route(one, ip.family())) {
+        continue;
+      }
+      ask_about_pod(index, other, ip);
+    }
+  }
+
+  void ask_about_way_out(std::size_t index, const Ip& ip) {
+    const auto& uplink = node_.uplink(ip.family());
+    if (!uplink || !has_default_route(subjects_[index], ip.family())) return;
+    Question question{.about = About::kWayOut,
+                      .subject = index,
+                      .sender = index,
+                      .packet = {.source = ip, .target = uplink->gateway, .ttl = kTwoHops},
+                      .must_answer = false};
+    const std::string text =
+        cat(subjects_[index].name, " to the node's gateway ", uplink->gateway.str());
+    push(question, text);
+    const unsigned mtu = subjects_[index].mtu;
+    if (mtu == 0) return;
+    question.about = About::kSize;
+    question.packet.size = mtu;
+    push(question, cat(text, " with ", mtu, " bytes"));
+  }
+
+  void ask_about_name_servers(std::size_t index) {
+    const Subject& one = subjects_[index];
+    for (const std::string& text : one.result.dns.nameservers) {
+      const auto server = Ip::parse(text);
+      const auto ip = server ? address_of(one, server->family()) : std::nullopt;
+      if (!ip) continue;
+      push({.about = About::kNameServer,
+            .subject = index,
+            .sender = index,
+            .packet = {.kind = Kind::kDns, .source = ip, .target = *server, .port = 53}},
+           cat(one.name, " to its name server ", server->str()));
+    }
+  }
+
+  void ask_about_ports(std::size_t index) {
+    for (const HostPort& port : subjects_[index].host_ports) {
+      if (port.protocol != "tcp" || port.host > 65535 || port.container > 65535) continue;
+      const auto given = Ip::parse(port.ip);
+      for (const Family family : netlink::kFamilies) {
+        const auto pod = address_of(subjects_[index], family);
+        const bool is_any = !given || given->is_unspecified();
+        if (!pod || (!is_any && given->family() != family)) continue;
+        ask_about_port(index, port, is_any ? std::nullopt : given, *pod);
+      }
+    }
+  }
+
+  void ask_about_port(std::size_t index, const HostPort& port, const std::optional<Ip>& given,
+                      const Ip& pod) {
+    const auto& uplink = node_.uplink(pod.family());
+    const auto address = given ? given : uplink ? std::optional(uplink->own) : std::nullopt;
+    Question question{.about = About::kHostPort,
+                      .subject = index,
+                      .packet = {.kind = Kind::kSyn, .port = static_cast<std::uint16_t>(port.host)},
+                      .destination = pod,
+                      .destination_port = static_cast<std::uint16_t>(port.container)};
+    const std::string what = cat(" of ", subjects_[index].name);
+    if (address) {
+      question.packet.target = *address;
+      push(question, cat("the node to hostPort ", port.host, " at ", address->str(), what));
+      ask_about_port_from_pod(question, what);
+    }
+    if (given || !pod.is_v4() || !subjects_[index].maps_loopback) return;
+    question.packet.source.reset();
+    question.sender.reset();
+    question.packet.target = *Ip::parse("127.0.0.1");
+    push(question, cat("the node to hostPort ", port.host, " at 127.0.0.1", what));
+  }
+
+  void ask_about_port_from_pod(Question question, const std::string& what) {
+    const Family family = question.packet.target.family();
+    const std::size_t index = question.subject;
+    for (std::size_t step = 1; step < subjects_.size(); ++step) {
+      const std::size_t other = (index + step) % subjects_.size();
+      const Subject& one = subjects_[other];
+      const auto ip = address_of(one, family);
+      const bool is_neighbour = one.key.network == subjects_[index].key.network;
+      const bool is_taken =
+          is_neighbour ? subjects_[index].takes_neighbours : subjects_[index].takes_networks;
+      if (!ip || !one.is_routed || !is_taken || !has_default_route(one, family)) continue;
+      question.sender = other;
+      question.packet.source = ip;
+      return push(question, cat(one.name, " to hostPort ", question.packet.port, " at ",
+                                question.packet.target.str(), what));
+    }
+  }
+
+  const std::vector<Subject>& subjects_;
+  const NodeFacts& node_;
+  std::map<std::string, std::vector<std::size_t>> by_network_;
+  std::vector<Question> out_;
+};
+
+}  // namespace
+
+Subject subject_of(const cni::CachedAttachment& one) {
+  const std::string pod = pod_name_of(one);
+  Subject out{.key = one.key,
+              .name = cat(pod.empty() ? printable(one.key.container_id.substr(0, 12)) : pod, " (",
+                          printable(one.key.ifname), ")"),
+              .netns = one.netns,
+              .result = result_of(one),
+              .host_ports = host_ports_of(one)};
+  try {
+    read_list(cni::list_from(one.config), out);
+  } catch (const cni::Error&) {  // an entry of a runtime that keeps no config
+  }
+  return out;
+}
+
+std::optional<netlink::Mac> mac_of(const Subject& one) {
+  for (const cni::Interface& interface : one.result.interfaces) {
+    if (interface.name == one.key.ifname && !interface.sandbox.empty()) {
+      return netlink::Mac::parse(interface.mac);
+    }
+  }
+  return std::nullopt;
+}
+
+bool NodeFacts::has(const Ip& ip) const {
+  return std::ranges::find(addresses, ip) != addresses.end();
+}
+
+NodeFacts look_at_node() {
+  NodeFacts out;
+  netlink::RouteSocket node;
+  for (const netlink::LinkAddress& one : node.addresses()) out.addresses.push_back(one.cidr.ip);
+  for (const Family family : netlink::kFamilies) {
+    for (const netlink::LinkRoute& route : node.routes(family)) {
+      const bool is_way_out = route.dst.is_default() && route.table == 254 && route.gateway;
+      if (!is_way_out || route.gateway->family() != family) continue;
+      for (const netlink::LinkAddress& one : node.addresses()) {
+        if (one.link != route.link || one.cidr.ip.family() != family) continue;
+        if (one.cidr.ip.is_link_local()) continue;
+        (family == Family::kIpv4 ? out.v4 : out.v6) = {one.cidr.ip, *route.gateway};
+        break;
+      }
+    }
+  }
+  return out;
+}
+
+std::vector<Question> questions_of(const std::vector<Subject>& subjects,
+                                   const std::vector<bool>& asked, const NodeFacts& node) {
+  Plan plan(subjects, node);
+  for (std::size_t i = 0; i < subjects.size(); ++i) {
+    if (asked[i]) plan.ask_about(i);
+  }
+  return plan.take();
+}
+
+std::vector<Question> questions_to(const std::vector<Subject>& subjects,
+                                   const std::vector<bool>& asked, const Ip& target,
+                                   std::uint16_t port) {
+  std::vector<Question> out;
+  for (std::size_t i = 0; i < subjects.size(); ++i) {
+    const auto ip = address_of(subjects[i], target.family());
+    if (!asked[i] || !ip) continue;
+    const Kind kind = port == 0 ? Kind::kEcho : Kind::kSyn;
+    Question question{.about = About::kAsked,
+                      .subject = i,
+                      .sender = i,
+                      .packet = {.kind = kind, .source = ip, .target = target, .port = port}};
+    question.text = cat(subjects[i].name, " to ", target.str(),
+                        port == 0 ? std::string() : cat(" TCP port ", port));
+    out.push_back(std::move(question));
+  }
+  return out;
+}
+
+}  // namespace tool::probe

@@ -1,0 +1,27 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "cnitool/probe/question.h"
+#include "netlink/types/mac.h"
+
+/// Who on the segments of pods has their addresses, by ARP probes (RFC 5227), which change no
+/// cache.
+namespace tool::probe {
+
+/// An address that another host has, too.
+struct Duplicate {
+  std::string network;
+  std::string whose;  ///< "shop/web-1 (eth0)", "the gateway"
+  Ip ip;
+  netlink::Mac expected = {};  ///< zero: that of a gateway, which the node does not know
+  std::vector<netlink::Mac> others;
+};
+
+/// Asks on each segment for the IPv4 addresses of these pods, and for their gateways.
+/// \throws netlink::Error.
+std::vector<Duplicate> duplicates(const std::vector<Subject>& subjects,
+                                  const std::vector<bool>& asked, const NodeFacts& node);
+
+}  // namespace tool::probe

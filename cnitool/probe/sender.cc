@@ -1,0 +1,277 @@
+#include "cnitool/probe/sender.h"
+
+#include <netinet/in.h>
+#include <netinet/ip_icmp.h>
+#include <poll.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
+
+#include "netlink/raw_socket.h"
+#include "netlink/types/error.h"
+
+namespace tool::probe {
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using netlink::Family;
+using netlink::Fd;
+
+struct Address {
+  sockaddr_storage bytes{};
+  socklen_t size = 0;
+};
+
+Address address_of(const Ip& ip, std::uint16_t port) {
+  Address out;
+  if (ip.is_v4()) {
+    sockaddr_in v4{};
+    v4.sin_family = AF_INET;
+    v4.sin_port = htons(port);
+    std::memcpy(&v4.sin_addr, ip.data(), ip.size());
+    std::memcpy(&out.bytes, &v4, out.size = sizeof v4);
+  } else {
+    sockaddr_in6 v6{};
+    v6.sin6_family = AF_INET6;
+    v6.sin6_port = htons(port);
+    std::memcpy(&v6.sin6_addr, ip.data(), ip.size());
+    std::memcpy(&out.bytes, &v6, out.size = sizeof v6);
+  }
+  return out;
+}
+
+std::optional<Ip> ip_in(const sockaddr_storage& bytes) {
+  if (bytes.ss_family == AF_INET) {
+    sockaddr_in v4{};
+    std::memcpy(&v4, &bytes, sizeof v4);
+    return Ip::from_bytes(&v4.sin_addr, 4);
+  }
+  if (bytes.ss_family != AF_INET6) return std::nullopt;
+  sockaddr_in6 v6{};
+  std::memcpy(&v6, &bytes, sizeof v6);
+  return Ip::from_bytes(&v6.sin6_addr, 16);
+}
+
+Fd open(int domain, int type, int protocol) {
+  Fd out(::socket(domain, type | SOCK_CLOEXEC | SOCK_NONBLOCK, protocol));
+  if (!out) throw netlink::Error("open a socket for probes", errno);
+  return out;
+}
+
+/// Ancillary data of a packet: its time to live and source.
+class Control {
+ public:
+  explicit Control(const Packet& packet) {
+    const bool is_v4 = packet.target.is_v4();
+    const int level = is_v4 ? IPPROTO_IP : IPPROTO_IPV6;
+    put(level, is_v4 ? IP_TTL : IPV6_HOPLIMIT, int{packet.ttl});
+    if (!packet.source) return;
+    if (is_v4) {
+      in_pktinfo info{};
+      std::memcpy(&info.ipi_spec_dst, packet.source->data(), 4);
+      put(level, IP_PKTINFO, info);
+    } else {
+      in6_pktinfo info{};
+      std::memcpy(&info.ipi6_addr, packet.source->data(), 16);
+      put(level, IPV6_PKTINFO, info);
+    }
+  }
+  void use(msghdr& message) {
+    message.msg_control = bytes_.data();
+    message.msg_controllen = size_;
+  }
+
+ private:
+  template <class Value>
+  void put(int level, int type, const Value& value) {
+    cmsghdr head{};
+    head.cmsg_len = CMSG_LEN(sizeof value);
+    head.cmsg_level = level;
+    head.cmsg_type = type;
+    std::memcpy(bytes_.data() + size_, &head, sizeof head);
+    std::memcpy(bytes_.data() + size_ + CMSG_LEN(0), &value, sizeof value);
+    size_ += CMSG_SPACE(sizeof value);
+  }
+
+  alignas(cmsghdr) std::array<char, 128> bytes_{};
+  std::size_t size_ = 0;
+};
+
+int error_of_send(int fd, const Packet& packet, Bytes bytes) {
+  Address to = address_of(packet.target, 0);
+  iovec part{bytes.data(), bytes.size()};
+  msghdr message{};
+  message.msg_name = &to.bytes;
+  message.msg_namelen = to.size;
+  message.msg_iov = &part;
+  message.msg_iovlen = 1;
+  Control control(packet);
+  control.use(message);
+  // An ICMP error of before is pending, and is reported once instead of sending.
+  for (int attempt = 0; attempt < 2; ++attempt) {
+    if (::sendmsg(fd, &message, MSG_NOSIGNAL) >= 0) return 0;
+  }
+  return errno;
+}
+
+}  // namespace
+
+std::optional<Ip> Sender::source_for(const Ip& target) const {
+  const netlink::NetNs::Entered there(ns_);
+  const Fd fd = open(target.is_v4() ? AF_INET : AF_INET6, SOCK_DGRAM, 0);
+  const Address to = address_of(target, 9);
+  sockaddr_storage own{};
+  socklen_t size = sizeof own;
+  if (::connect(fd.get(), reinterpret_cast<const sockaddr*>(&to.bytes), to.size) != 0 ||
+      ::getsockname(fd.get(), reinterpret_cast<sockaddr*>(&own), &size) != 0) {
+    return std::nullopt;
+  }
+  return ip_in(own);
+}
+
+int Sender::socket_for(const Packet& packet) {
+  const std::pair key(packet.protocol(), packet.target.family());
+  const auto found = raw_.find(key);
+  if (found != raw_.end()) return found->second.get();
+  Fd fd = packet.kind == Kind::kSyn
+              ? netlink::open_segment_socket(ns_, key.second, mark_.cookie + 1)
+              : netlink::open_echo_socket(ns_, key.second, mark_.id);
+  return raw_.emplace(key, std::move(fd)).first->second.get();
+}
+
+int Sender::send_query(const Packet& packet) {
+  auto found = queries_.find(packet.number);
+  if (found == queries_.end()) {
+    const netlink::NetNs::Entered there(ns_);
+    Fd fd = open(packet.target.is_v4() ? AF_INET : AF_INET6, SOCK_DGRAM, 0);
+    const Address to = address_of(packet.target, packet.port);
+    if (::connect(fd.get(), reinterpret_cast<const sockaddr*>(&to.bytes), to.size) != 0) {
+      return errno;
+    }
+    found = queries_.emplace(packet.number, std::pair(packet, std::move(fd))).first;
+  }
+  const Bytes bytes = payload_of(packet, mark_);
+  const int fd = found->second.second.get();
+  return ::send(fd, bytes.data(), bytes.size(), MSG_NOSIGNAL) < 0 ? errno : 0;
+}
+
+int Sender::send(Packet packet) {
+  if (packet.kind == Kind::kDns) return send_query(packet);
+  if (packet.kind == Kind::kSyn && !packet.source) {
+    packet.source = source_for(packet.target);
+    if (!packet.source) return ENETUNREACH;
+  }
+  return error_of_send(socket_for(packet), packet, payload_of(packet, mark_));
+}
+
+void Sender::for_each_fd(const std::function<void(int)>& use) const {
+  for (const auto& [key, fd] : raw_) use(fd.get());
+  for (const auto& [number, query] : queries_) use(query.second.get());
+}
+
+std::vector<Received> Sender::take() {
+  std::vector<Received> out;
+  std::array<std::uint8_t, 2048> bytes{};  // the beginning is enough
+  for (const auto& [key, fd] : raw_) {
+    for (;;) {
+      sockaddr_storage from{};
+      socklen_t size = sizeof from;
+      const auto got = ::recvfrom(fd.get(), bytes.data(), bytes.size(), 0,
+                                  reinterpret_cast<sockaddr*>(&from), &size);
+      if (got < 0 && (errno == EAGAIN || errno == EBADF)) break;
+      const auto ip = ip_in(from);
+      if (got < 0 || !ip) continue;
+      const View read(bytes.data(), static_cast<std::size_t>(got));
+      if (const auto one = received_by(mark_, key.first, *ip, read)) out.push_back(*one);
+    }
+  }
+  for (const auto& [number, query] : queries_) {
+    const auto got = ::recv(query.second.get(), bytes.data(), bytes.size(), 0);
+    if (got < 0 && errno == EAGAIN) continue;
+    Answer answer{Answer::Kind::kReply, query.first.target};
+    const bool is_ours = got >= 2 && (bytes[0] << 8 | bytes[1]) == mark_.id;
+    if (got < 0) {  // of an ICMP error, which the raw socket describes better
+      answer = {Answer::Kind::kRefused, query.first.target, ICMP_DEST_UNREACH, ICMP_PORT_UNREACH};
+    } else if (!is_ours) {
+      continue;
+    }
+    out.push_back({number, answer});
+  }
+  return out;
+}
+
+namespace {
+
+/// Waits for answers in between.
+class Round {
+ public:
+  Round(std::vector<Shot>& shots, std::vector<Sender>& senders, const Watched& watched)
+      : shots_(shots), senders_(senders), watched_(watched) {}
+
+  bool send_all(const Pace& pace) {
+    const auto gap = std::chrono::nanoseconds(1'000'000'000 / std::max(1U, pace.per_second));
+    auto next = Clock::now();
+    for (std::size_t i = 0; i < shots_.size(); ++i) {
+      Shot& shot = shots_[i];
+      if (shot.answer.kind != Answer::Kind::kNone) continue;
+      if (!wait_until(next, false)) return false;
+      next = std::max(next + gap, Clock::now() - gap);
+      shot.packet.number = static_cast<std::uint16_t>(i);
+      const int error = senders_[shot.sender].send(shot.packet);
+      if (error != 0) shot.answer = {.kind = Answer::Kind::kNotSent, .error = error};
+    }
+    return wait_until(Clock::now() + pace.patience, true);
+  }
+  bool is_done() const {
+    return std::ranges::all_of(
+        shots_, [](const Shot& one) { return one.answer.kind != Answer::Kind::kNone; });
+  }
+
+ private:
+  // False: it was stopped.
+  bool wait_until(Clock::time_point end, bool for_answers) {
+    for (;;) {
+      const auto left = std::chrono::ceil<std::chrono::milliseconds>(end - Clock::now()).count();
+      if (left <= 0 || (for_answers && is_done())) return true;
+      std::vector<pollfd> all{{watched_.stop, POLLIN, 0}, {watched_.other, POLLIN, 0}};
+      for (const Sender& one : senders_) {
+        one.for_each_fd([&](int fd) { all.push_back({fd, POLLIN, 0}); });
+      }
+      if (::poll(all.data(), all.size(), static_cast<int>(left)) < 0 && errno != EINTR) return true;
+      if (all[0].revents != 0) return false;
+      if (all[1].revents != 0) watched_.read();
+      take();
+    }
+  }
+  void take() {
+    for (Sender& sender : senders_) {
+      for (const Received& one : sender.take()) {
+        if (one.number >= shots_.size()) continue;
+        Answer& answer = shots_[one.number].answer;
+        if (&senders_[shots_[one.number].sender] != &sender || answer.is_delivered()) continue;
+        answer = one.answer;
+      }
+    }
+  }
+
+  std::vector<Shot>& shots_;
+  std::vector<Sender>& senders_;
+  const Watched& watched_;
+};
+
+}  // namespace
+
+bool fire(std::vector<Shot>& shots, std::vector<Sender>& senders, const Pace& pace,
+          const Watched& watched) {
+  Round round(shots, senders, watched);
+  for (unsigned attempt = 0; attempt < pace.attempts && !round.is_done(); ++attempt) {
+    if (!round.send_all(pace)) return false;
+  }
+  return true;
+}
+
+}  // namespace tool::probe

@@ -1,0 +1,147 @@
+#!/usr/bin/env python3
+"""`cnitool probe` on a node with two pods of a bridge network: silence where all is well, and otherwise the rule, route,
+neighbour or size that takes the packets, with a remedy that heals. Nothing of it is left."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+from support import suite  # noqa: E402
+from support.cnitool import cnitool, environment  # noqa: E402
+from support.plugin import OURS  # noqa: E402
+from support.doctor import BIN, DoctorTest, shell  # noqa: E402
+from support.world import run, wait_for  # noqa: E402
+
+FAST = ("--rate", "2000")
+
+
+class ProbeTest(DoctorTest):
+    def probe(self, *words):
+        done = cnitool("probe", "--json", *FAST, *words, CNI_PATH=BIN)
+        answer = json.loads(done.stdout)
+        self.assertEqual(done.status, 0 if answer["ok"] else 1, done.stdout)
+        return answer
+
+    def assert_silent(self):
+        answer = self.probe()
+        self.assertEqual(answer["findings"], [])
+        self.assertTrue(answer["ok"])
+        self.assertGreater(answer["answered"], 8)
+
+    def found(self, *parts):
+        """The remedies of the findings that say all of it."""
+        answer = self.probe()
+        self.assertFalse(answer["ok"])
+        mine = [one for one in answer["findings"] if all(part in one["what"] for part in parts)]
+        self.assertTrue(mine, answer["findings"])
+        return [one["remedy"] for one in mine]
+
+    def assert_heals(self, *parts):
+        for remedy in self.found(*parts):
+            shell(remedy)
+        self.assert_silent()
+
+
+class Silence(ProbeTest):
+    def test_pods_that_work(self):
+        for _ in range(3):
+            self.assert_silent()
+
+    def test_nothing_is_left(self):
+        def state():
+            return [run(*words) for words in (
+                ("nft", "-j", "list", "ruleset"), ("ip", "-j", "link"), ("ip", "-j", "addr"), ("ip", "-j", "route"))] + [
+                sorted((one["dst"], one["dev"]) for one in json.loads(run("ip", "-j", *where, "neigh")))
+                for where in ((), ("-n", "a"), ("-n", "b"))]
+        wait_for(lambda: '"tentative":true' not in run("ip", "-j", "addr"))
+        def connections():
+            if not os.path.exists("/proc/net/nf_conntrack"):
+                return set()
+            with open("/proc/net/nf_conntrack", encoding="ascii") as file:
+                return {tuple(word for word in line.split() if "=" in word) for line in file}
+        for pod in self.pods:  # what is there before stays
+            pod.run("ping", "-c1", "-W2", "10.1.2.1")
+        tracked = connections()
+        before = state()
+        self.assert_silent()
+        self.assertEqual(state(), before)
+        run("nft", "add table inet x; add chain inet x i { type filter hook input priority 0; policy drop; }")
+        broken = state()
+        self.found("table inet x")
+        self.assertEqual(state(), broken)
+        self.assertEqual(connections() - tracked, set())
+
+    def test_a_killed_probe_leaves_no_table(self):
+        run("nft", "add table inet x; add chain inet x i { type filter hook input priority 0; policy drop; }")
+        before = run("nft", "-j", "list", "ruleset")
+        for seconds in (0.02, 0.3, 0.8, 1.3, 1.6, 2.0):
+            one = subprocess.Popen([os.path.join(OURS, "cnitool"), "probe"], env=environment(CNI_PATH=BIN), stdout=subprocess.DEVNULL)
+            time.sleep(seconds)
+            one.send_signal(signal.SIGKILL)
+            one.wait()
+            self.assertEqual(run("nft", "-j", "list", "ruleset"), before, seconds)
+
+    def test_a_dry_run_sends_nothing(self):
+        def sent():
+            return json.loads(run("ip", "-j", "-s", "link", "show", "cni0"))[0]["stats64"]["rx"]["packets"]
+        before = sent()
+        done = cnitool("probe", "--dry-run", CNI_PATH=BIN)
+        self.assertIn("to its gateway 10.1.2.1", done.stdout)
+        self.assertLess(sent() - before, 3)
+
+
+class Causes(ProbeTest):
+    def test_an_input_policy(self):
+        run("nft", "add table inet harden; add chain inet harden i { type filter hook input priority 0; policy drop; }; "
+            "add rule inet harden i iifname lo accept; add rule inet harden i ip6 nexthdr icmpv6 accept")
+        self.assert_heals("chain 'i' of table inet harden drops packets: policy drop")
+
+    def test_a_rule_that_drops_what_is_forwarded(self):
+        run("nft", "add table inet site; add chain inet site f { type filter hook forward priority -5; }; "
+            "add rule inet site f ip saddr 10.1.2.0/28 counter drop")
+        self.assert_heals("chain 'f' of table inet site drops packets: ip saddr 10.1.2.0/28 counter")
+
+    def test_a_rule_of_iptables(self):
+        run("iptables", "-I", "FORWARD", "-s", "10.1.2.0/28", "-j", "DROP")
+        self.assert_heals("chain 'FORWARD' of table ip filter drops packets")
+
+    def test_a_foreign_source(self):
+        run("nft", "add table ip site; add chain ip site post { type nat hook postrouting priority 50; }; "
+            "add rule ip site post oifname up0 snat to 203.0.113.9")
+        self.assert_heals("the source of packets is replaced by 203.0.113.9", "table ip site")
+
+    def test_a_rule_of_a_vpn(self):
+        run("ip", "link", "add", "vpn0", "type", "veth", "peer", "name", "vpn1")
+        run("ip", "addr", "add", "172.20.0.2/24", "dev", "vpn0")
+        run("ip", "link", "set", "vpn0", "up")
+        run("ip", "link", "set", "vpn1", "up")
+        run("ip", "route", "add", "default", "via", "172.20.0.1", "table", "77")
+        run("ip", "rule", "add", "from", "10.1.2.0/28", "lookup", "77", "pref", "100")
+        self.assert_heals("rule of priority 100 (from 10.1.2.0/28 lookup 77) leads packets to 'vpn0'")
+
+    def test_a_permanent_neighbour(self):
+        ip = json.loads(self.pods[0].run("ip", "-j", "-4", "addr", "show", "dev", "eth0"))[0]["addr_info"][0]["local"]
+        run("ip", "neigh", "replace", ip, "lladdr", "02:00:00:00:00:99", "dev", "cni0", "nud", "permanent")
+        self.assert_heals(f"permanent neighbour {ip} on 'cni0' is 02:00:00:00:00:99")
+
+    def test_an_address_twice_on_the_bridge(self):
+        ip = json.loads(self.pods[0].run("ip", "-j", "-4", "addr", "show", "dev", "eth0"))[0]["addr_info"][0]["local"]
+        self.pods[1].run("ip", "addr", "add", f"{ip}/28", "dev", "eth0")
+        self.found(f"address {ip}", "another host has it, too")
+
+    def test_an_uplink_with_a_smaller_mtu(self):
+        run("ip", "link", "set", "up0", "mtu", "1400")
+        self.found("'up0' takes 1400 bytes, and the pods send up to 1500")
+
+    def test_a_port_that_another_table_leads_elsewhere(self):
+        run("nft", "add table ip site; add chain ip site pre { type nat hook prerouting priority -110; }; "
+            "add rule ip site pre tcp dport 8080 dnat to 192.0.2.2:80")
+        self.assert_heals("are led to 192.0.2.2", "table ip site")
+
+
+if __name__ == "__main__":
+    suite.main()
