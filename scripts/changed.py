@@ -10,7 +10,7 @@ import re
 import subprocess
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
-PRODUCT = ("cnitool", "installer", "libcni", "netlink", "plugins")
+PRODUCT = ("cnitool", "installer", "kubernetes", "libcni", "netlink", "plugins")
 INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"]+)"', re.MULTILINE)
 
 

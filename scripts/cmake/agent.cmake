@@ -1,7 +1,10 @@
-# CNI_AGENT: patchbay-agent, the daemon of the plugin devices. It speaks gRPC with the kubelet, by libgrpc++ and protobuf.
+# CNI_AGENT: patchbay-agent, the daemon of the plugin devices. It speaks gRPC with the kubelet, by libgrpc++ and protobuf, and
+# HTTP with the API server, by libcurl: curl.cmake.
 find_program(AGENT_PROTOC NAMES protoc)
 find_program(AGENT_PROTOC_GRPC NAMES grpc_cpp_plugin)
 pkg_check_modules(GRPC QUIET grpc++_unsecure protobuf-lite)
+pkg_check_modules(CURL QUIET libcurl)
+pkg_check_modules(YAML QUIET yaml-0.1)
 
 set(_agent_missing)
 if(NOT AGENT_PROTOC)
@@ -13,9 +16,15 @@ endif()
 if(NOT GRPC_FOUND)
   list(APPEND _agent_missing libgrpc++)
 endif()
+if(NOT CURL_FOUND)
+  list(APPEND _agent_missing libcurl)
+endif()
+if(NOT YAML_FOUND)
+  list(APPEND _agent_missing libyaml)
+endif()
 list(JOIN _agent_missing " and " _agent_missing)
 # As CNI_BPF.
-set(CNI_AGENT "" CACHE STRING "patchbay-agent: ON, OFF; empty: ON where libgrpc++, protobuf and their compilers are installed")
+set(CNI_AGENT "" CACHE STRING "patchbay-agent: ON, OFF; empty: ON where libgrpc++, protobuf, their compilers, libcurl and libyaml are installed")
 if(CNI_AGENT AND _agent_missing)
   message(FATAL_ERROR "CNI_AGENT needs ${_agent_missing}")
 elseif(_agent_missing)

@@ -15,7 +15,7 @@ from dist.common import ARCHITECTURE, OUT, PACKAGES, PROGRAMS, WORK, notices, qu
 LICENCES = {"glibc": "LGPL-2.1-or-later", "gcc": "GPL-3.0-or-later WITH GCC-exception-3.1", "nlohmann-json3": "MIT",
             "cli11": "BSD-3-Clause", "tomlplusplus": "MIT", "libbpf": "LGPL-2.1-only OR BSD-2-Clause", "elfutils": "GPL-2.0-or-later OR LGPL-3.0-or-later",
             "zlib": "Zlib", "dbus": "AFL-2.1 OR GPL-2.0-or-later", "libzstd": "BSD-3-Clause", "grpc": "Apache-2.0", "protobuf": "BSD-3-Clause",
-            "abseil": "Apache-2.0", "c-ares": "MIT", "re2": "BSD-3-Clause"}
+            "abseil": "Apache-2.0", "c-ares": "MIT", "re2": "BSD-3-Clause", "curl": "curl", "openssl": "Apache-2.0", "libyaml": "MIT"}
 OWN_LICENCE = "Apache-2.0"
 #: Libraries that are headers alone, of which a map of the linker knows nothing.
 HEADERS = {"cnitool": ["nlohmann-json3-dev", "libcli11-dev", "libtomlplusplus-dev"],

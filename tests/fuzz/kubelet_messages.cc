@@ -57,11 +57,11 @@ int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
         bytes, [&](const auto& request) { wrong_in(request, offered); });
   } else if (which == 'l') {
     with<v1::ListPodResourcesResponse>(bytes, [](const auto& answer) {
-      for (const auto& pod : devices::devices_of(answer, is_wanted)) check(pod);
+      for (const auto& pod : devices::devices_of(answer, {.has = is_wanted})) check(pod);
     });
   } else {
     with<v1::GetPodResourcesResponse>(bytes, [](const auto& answer) {
-      check(devices::devices_of(answer.pod_resources(), is_wanted));
+      check(devices::devices_of(answer.pod_resources(), {.has = is_wanted}));
     });
   }
   return 0;

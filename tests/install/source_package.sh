@@ -13,8 +13,9 @@ lintian --allow-root --fail-on error ../patchbay_*.changes
 scripts/package
 
 build=$(echo build/package/*/build)
-cmake "$build" -DCNI_STATIC_LIBC=OFF -DCNI_STATIC_LIBSTDCXX=OFF -DCNI_STATIC_GRPC=OFF
+cmake "$build" -DCNI_STATIC_LIBC=OFF -DCNI_STATIC_LIBSTDCXX=OFF -DCNI_STATIC_GRPC=OFF -DCNI_STATIC_CURL=OFF
 cmake --build "$build" --target cnitool single_bandwidth single_firewall patchbay-agent
 needs() { readelf -d "$build/bin/$1" | grep -o 'NEEDED.*lib[^ .]*'; "$build/bin/$1" --version; }
 [[ $(needs cnitool) = *libstdc++*libc* && $(needs bandwidth) = *libbpf* && $(needs firewall) = *libdbus* ]]
 [[ $(needs patchbay-agent) = *libgrpc* ]]
+[[ $(needs patchbay-agent) = *libcurl* ]]

@@ -90,7 +90,7 @@ def wrong_commands(release):
             entries = json.load(file)
         for entry in entries:
             name = os.path.relpath(entry["file"], ROOT)
-            if not name.startswith(("cnitool/", "libcni/", "netlink/", "plugins/")) and not name.endswith(".pb.cc"):
+            if not name.startswith(("cnitool/", "kubernetes/", "libcni/", "netlink/", "plugins/")) and not name.endswith(".pb.cc"):
                 continue
             for flag in wanted:
                 if not re.search(rf"(^|\s)({flag})(\s|$)", entry["command"]):

@@ -19,6 +19,8 @@ LIBRARIES = {
     "CLI11": r"CLI/",
     "toml++": r"toml\+\+/",
     "doctest": r"doctest/",
+    "libcurl": r"curl/",
+    "libyaml": r"yaml\.h$",
     "gRPC": r"(grpc|grpcpp|google/protobuf)/|\w+(\.grpc)?\.pb\.h$",
 }
 
@@ -37,6 +39,9 @@ def rules(path):
         below = rooms[: rooms.index(path.parts[1]) + 1]
         ours = [f"libcni/{room}/" for room in below] + [r"netlink/types/", r"netlink/netns\.h$"]
         return ours, {"nlohmann_json"}
+    if folder == "kubernetes":
+        libraries = {"nlohmann_json"} | {"kubernetes/connection.cc": {"libcurl"}, "kubernetes/yaml.cc": {"libyaml"}}.get(name, set())
+        return [r"kubernetes/", r"libcni/(common|config)/", r"netlink/types/"], libraries
     if folder == "cnitool":
         libraries = {"nlohmann_json", "iostreams"}
         if name in ("cnitool/cnitool.cc", "cnitool/command_line.cc", "cnitool/commands.cc"):
@@ -54,11 +59,16 @@ def rules(path):
         return [r"libcni/(common|config|daemon|plugin)/", r"netlink/", r"plugins/(names|state)/"], {"nlohmann_json"}
     if name.startswith("plugins/devices/agent/"):
         libraries = {"nlohmann_json", "iostreams"} | ({"uapi"} if in_source else set())
-        if name.startswith("plugins/devices/agent/kubelet/"):
+        if name.startswith(("plugins/devices/agent/kubelet/", "plugins/devices/agent/dra/service.", "plugins/devices/agent/dra/health.")):
             libraries.add("gRPC")
         if name == "plugins/devices/agent/main.cc":
             libraries.add("CLI11")
-        return [r"libcni/(common|config|daemon|plugin)/", r"netlink/", r"plugins/(devices|names|state)/"], libraries
+        if name == "plugins/devices/agent/nri/session.cc":
+            libraries.add("gRPC")  # nri.pb.h
+        # The runtime's results cache, which it reads.
+        rooms = r"common|config|daemon|plugin" + ("|runtime" if name.startswith("plugins/devices/agent/nri/log/") else "")
+        return [rf"libcni/({rooms})/", r"netlink/", r"plugins/(devices|names|state)/",
+                r"kubernetes/"], libraries
     if folder == "plugins":
         ours = [r"libcni/(common|config|daemon|plugin)/", r"netlink/", r"plugins/((common|names|state)/|list\.h$)"]
         if path.parts[1] != "common":

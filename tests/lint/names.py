@@ -12,7 +12,7 @@ NAME = re.compile(r'" ?(?:/run/cni\b|/var/lib/cni/|patchbay_(?:firewall|hostport
 
 def main():
     complaints = Complaints()
-    for path in files(".h", ".cc", folders=["cnitool", "installer", "libcni", "plugins"]):
+    for path in files(".h", ".cc", folders=["cnitool", "installer", "kubernetes", "libcni", "plugins"]):
         if path.as_posix().startswith("plugins/names/"):
             continue
         content = text(path)

@@ -4,7 +4,7 @@ import pathlib
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-FOLDERS = ["cnitool", "installer", "libcni", "netlink", "plugins", "tests", "scripts", "conf-examples", "docs", ".ci"]
+FOLDERS = ["cnitool", "installer", "kubernetes", "libcni", "netlink", "plugins", "tests", "scripts", "conf-examples", "docs", ".ci"]
 
 
 def files(*suffixes, folders=FOLDERS):

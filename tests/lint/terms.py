@@ -74,7 +74,7 @@ def complaints_of(path, content):
 def main():
     complaints = Complaints()
     documents = [path.relative_to(ROOT) for path in sorted(ROOT.glob("*.md"))] + files(".md")
-    for path in documents + files(".cc", ".h", folders=["cnitool", "installer", "libcni", "netlink", "plugins"]):
+    for path in documents + files(".cc", ".h", folders=["cnitool", "installer", "kubernetes", "libcni", "netlink", "plugins"]):
         for line, complaint in sorted(complaints_of(path, text(path))):
             complaints.add(path, line, complaint)
     return complaints.code()

@@ -1,0 +1,213 @@
+"""Objects of a Kubernetes API server: what it stores, its versions, its answers to selectors, and what it refuses.
+
+A store without HTTP, which support.api_server serves and a test changes by itself. Rules are those of the API conventions
+of Kubernetes and of resource.k8s.io/v1.
+"""
+
+import copy
+import datetime
+import threading
+import uuid
+
+#: (group and version, plural): kind, whether it has a namespace, whether it has a subresource `status`.
+KINDS = {("v1", "pods"): ("Pod", True, True), ("v1", "nodes"): ("Node", False, True), ("v1", "configmaps"): ("ConfigMap", True, False),
+         ("v1", "namespaces"): ("Namespace", False, True),
+         ("resource.k8s.io/v1", "resourceclaims"): ("ResourceClaim", True, True),
+         ("resource.k8s.io/v1", "resourceclaimtemplates"): ("ResourceClaimTemplate", True, False),
+         ("resource.k8s.io/v1", "resourceslices"): ("ResourceSlice", False, False),
+         ("resource.k8s.io/v1", "deviceclasses"): ("DeviceClass", False, False)}
+#: Where a field selector reads; others are refused, as a server does.
+FIELDS = {"metadata.name", "metadata.namespace", "spec.nodeName", "spec.driver", "status.phase"}
+
+
+class Failure(Exception):
+    """An answer that is a Status."""
+
+    def __init__(self, code, reason, message, **details):
+        super().__init__(message)
+        self.code, self.reason, self.message, self.details = code, reason, message, details
+
+    def status(self):
+        out = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure", "message": self.message,
+               "reason": self.reason, "code": self.code}
+        return out | ({"details": self.details} if self.details else {})
+
+
+def field(item, path):
+    for name in path.split("."):
+        item = item.get(name, {}) if isinstance(item, dict) else {}
+    return item if isinstance(item, str) else ""
+
+
+def selector(text, value_of):
+    """Whether an object has what `a=b,c!=d` says."""
+    terms = []
+    for term in filter(None, text.split(",")):
+        key, is_not, value = term.partition("!=")
+        if not is_not:
+            key, _, value = term.replace("==", "=").partition("=")
+        terms.append((key, bool(is_not), value))
+    return lambda item: all((value_of(item, key) != value) == is_not for key, is_not, value in terms)
+
+
+def selected(query):
+    """Whether an object is as the parameters labelSelector and fieldSelector say."""
+    fields, labels = query.get("fieldSelector", ""), query.get("labelSelector", "")
+    for term in filter(None, fields.split(",")):
+        if (name := term.replace("!=", "=").split("=")[0]) not in FIELDS:
+            raise Failure(400, "BadRequest", f'"{name}" is not a known field selector')
+    by_field = selector(fields, field)
+    by_label = selector(labels, lambda item, key: item["metadata"].get("labels", {}).get(key, ""))
+    return lambda item: by_field(item) and by_label(item)
+
+
+def merged(old, patch):
+    """RFC 7396."""
+    if not isinstance(patch, dict):
+        return copy.deepcopy(patch)
+    out = dict(old) if isinstance(old, dict) else {}
+    for key, value in patch.items():
+        if value is None:
+            out.pop(key, None)
+        else:
+            out[key] = merged(out.get(key), value)
+    return out
+
+
+def key_of(device):
+    return tuple(device.get(name, "") for name in ("driver", "pool", "device", "shareID"))
+
+
+def refusal(item):
+    """Why the API would not have the object, or None: what is most easily got wrong of DRA."""
+    if item["kind"] == "ResourceSlice":
+        devices = item.get("spec", {}).get("devices", [])
+        names = [one.get("name") for one in devices]
+        most = 64 if any("taints" in one or "consumesCounters" in one for one in devices) else 128
+        if len(devices) > most:
+            return f"spec.devices: Too many: {len(devices)}: must have at most {most} items"
+        if len(set(names)) < len(names):
+            return "spec.devices: Duplicate value"
+    if item["kind"] == "ResourceClaim":
+        status = item.get("status", {})
+        results = [key_of(one) for one in status.get("allocation", {}).get("devices", {}).get("results", [])]
+        devices = [key_of(one) for one in status.get("devices", [])]
+        if len(set(devices)) < len(devices):
+            return "status.devices: Duplicate value"
+        for device in status.get("devices", []):
+            if key_of(device) not in results:
+                return f"status.devices: Invalid value: {key_of(device)}: must be an allocated device in the claim"
+            data = device.get("networkData", {})
+            if len(data.get("interfaceName", "")) > 256 or len(data.get("hardwareAddress", "")) > 128 or len(data.get("ips", [])) > 16:
+                return "status.devices.networkData: Too long"
+            if any("/" not in address for address in data.get("ips", [])):
+                return "status.devices.networkData.ips: Invalid value: must be in canonical form (CIDR)"
+            for condition in device.get("conditions", []):
+                if not all(condition.get(name) for name in ("type", "status", "reason", "lastTransitionTime")):
+                    return "status.devices.conditions: Required value"
+    return None
+
+
+class Store:
+    """Thread-safe. `changed` is a condition: notified with each event."""
+
+    def __init__(self):
+        self.changed = threading.Condition()
+        self.version, self.oldest = 100, 100
+        self.items = {kind: {} for kind in KINDS}
+        self.events = []  # (version, (api, plural), type, object)
+
+    def _event(self, kind, what, item):
+        self.events.append((self.version, kind, what, copy.deepcopy(item)))
+        self.changed.notify_all()
+
+    def _put(self, kind, item, what):
+        if reason := refusal(item):
+            raise Failure(422, "Invalid", f'{item["kind"]} "{item["metadata"]["name"]}" is invalid: {reason}')
+        self.version += 1
+        item["metadata"]["resourceVersion"] = str(self.version)
+        self.items[kind][item["metadata"].get("namespace", ""), item["metadata"]["name"]] = item
+        self._event(kind, what, item)
+        return copy.deepcopy(item)
+
+    def find(self, kind, space, name):
+        try:
+            return self.items[kind][space, name]
+        except KeyError:
+            raise Failure(404, "NotFound", f'{kind[1]} "{name}" not found', name=name, kind=kind[1]) from None
+
+    def create(self, kind, space, item):
+        with self.changed:
+            item = copy.deepcopy(item)
+            data = item.setdefault("metadata", {})
+            if "generateName" in data and not data.get("name"):
+                data["name"] = data["generateName"] + uuid.uuid4().hex[:5]
+            if not data.get("name"):
+                raise Failure(422, "Invalid", f"{KINDS[kind][0]} is invalid: metadata.name: Required value: name or generateName is required")
+            if (space, data["name"]) in self.items[kind]:
+                raise Failure(409, "AlreadyExists", f'{kind[1]} "{data["name"]}" already exists', name=data["name"], kind=kind[1])
+            data.setdefault("uid", str(uuid.uuid4()))
+            data["creationTimestamp"] = datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
+            if KINDS[kind][1]:
+                data["namespace"] = space
+            return self._put(kind, {"kind": KINDS[kind][0], "apiVersion": kind[0]} | item, "ADDED")
+
+    def replace(self, kind, space, item, subresource=""):
+        """Of the object or its status alone, as its path says. A resourceVersion that is not the last one is a conflict."""
+        with self.changed:
+            name = item["metadata"]["name"]
+            old = self.find(kind, space, name)
+            meant = item["metadata"]
+            if meant.get("uid", old["metadata"]["uid"]) != old["metadata"]["uid"]:
+                raise Failure(409, "Conflict", f'Operation cannot be fulfilled on {kind[1]} "{name}": Precondition failed: UID in precondition: '
+                              f'{meant["uid"]}, UID in object meta: {old["metadata"]["uid"]}', name=name, kind=kind[1])
+            if meant.get("resourceVersion", old["metadata"]["resourceVersion"]) != old["metadata"]["resourceVersion"]:
+                raise Failure(409, "Conflict", f'Operation cannot be fulfilled on {kind[1]} "{name}": the object has been modified; '
+                              "please apply your changes to the latest version and try again", name=name, kind=kind[1])
+            if subresource == "status":
+                new = {key: value for key, value in copy.deepcopy(old).items() if key != "status"} | {
+                    key: value for key, value in copy.deepcopy(item).items() if key == "status"}
+            else:
+                new = {"kind": old["kind"], "apiVersion": old["apiVersion"]} | copy.deepcopy(item)
+                new["metadata"] = new["metadata"] | {key: old["metadata"][key] for key in ("uid", "creationTimestamp")}
+                if KINDS[kind][1]:
+                    new["metadata"]["namespace"] = space
+                if KINDS[kind][2]:
+                    new.pop("status", None)
+                    new |= {"status": copy.deepcopy(old["status"])} if "status" in old else {}
+            new["metadata"]["resourceVersion"] = old["metadata"]["resourceVersion"]
+            if new == old:  # as a server: no new version
+                return copy.deepcopy(old)
+            return self._put(kind, new, "MODIFIED")
+
+    def patch(self, kind, space, name, patch, subresource=""):
+        with self.changed:
+            old = self.find(kind, space, name)
+            new = merged(old, patch)
+            return self.replace(kind, space, new, subresource)
+
+    def remove(self, kind, space, name, preconditions=None):
+        with self.changed:
+            old = self.find(kind, space, name)
+            for key, value in (preconditions or {}).items():
+                if value and old["metadata"][key] != value:
+                    raise Failure(409, "Conflict", f'Operation cannot be fulfilled on {kind[1]} "{name}": Precondition failed: {key}', name=name)
+            self.version += 1
+            del self.items[kind][space, name]
+            old["metadata"]["resourceVersion"] = str(self.version)
+            self._event(kind, "DELETED", old)
+            return copy.deepcopy(old)
+
+    def all(self, kind, space="", query=None):
+        """(objects by name, version)."""
+        with self.changed:
+            is_meant = selected(query or {})
+            items = [copy.deepcopy(item) for (of, _), item in sorted(self.items[kind].items()) if (not space or of == space) and is_meant(item)]
+            return items, self.version
+
+    def expire(self):
+        """Forgets what happened: a watch or continued list from now or earlier gets 410."""
+        with self.changed:
+            self.version += 1
+            self.oldest, self.events = self.version, []
+            self.changed.notify_all()

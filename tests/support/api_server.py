@@ -1,0 +1,387 @@
+"""A Kubernetes API server in the test's process: TLS, tokens, client certificates, lists, watches, and all that it may do wrong.
+
+    api = ApiServer("/run/api")                   # its CA, certificates and token are there
+    api.create("v1", "nodes", {"metadata": {"name": "n1"}})
+    path = api.kubeconfig()                       # for whoever is to speak to it
+    api.fault(method="PUT", path="resourceslices", times=2, status=409)
+
+What it stores is support.api_objects. It stays where it was made: start it after the test has entered its namespaces.
+"""
+
+import base64
+import http.server
+import json
+import os
+import re
+import socket
+import ssl
+import subprocess
+import threading
+import time
+import urllib.parse
+import uuid
+
+from support.api_objects import KINDS, Failure, Store, selected
+
+PATH = re.compile(r"/(?:api/(?P<core>v1)|apis/(?P<group>[^/]+/[^/]+))(?:/namespaces/(?P<space>[^/]+))?/(?P<plural>[a-z]+)"
+                  r"(?:/(?P<name>[^/]+))?(?:/(?P<subresource>[a-z]+))?$")
+
+
+def authority(folder, address="127.0.0.1"):
+    """Makes ca.crt, and server.crt, client.crt with their keys."""
+    os.makedirs(folder, exist_ok=True)
+
+    def openssl(*command):
+        subprocess.run(["openssl", *command], cwd=folder, check=True, capture_output=True)
+
+    new = ["req", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes"]
+    openssl(*new, "-x509", "-days", "2", "-subj", "/CN=test-ca", "-keyout", "ca.key", "-out", "ca.crt",
+            "-addext", "basicConstraints=critical,CA:TRUE", "-addext", "keyUsage=critical,keyCertSign")
+    for name, extra in (("server", f"subjectAltName=DNS:kubernetes.default.svc,DNS:localhost,IP:{address},IP:::1"),
+                        ("client", "extendedKeyUsage=clientAuth")):
+        with open(f"{folder}/{name}.ext", "w", encoding="utf-8") as file:
+            file.write(extra + "\n")
+        openssl(*new, "-subj", f"/O=system:masters/CN={name}", "-keyout", f"{name}.key", "-out", f"{name}.csr")
+        openssl("x509", "-req", "-in", f"{name}.csr", "-CA", "ca.crt", "-CAkey", "ca.key", "-days", "2", "-set_serial",
+                str(uuid.uuid4().int >> 65), "-extfile", f"{name}.ext", "-out", f"{name}.crt")
+
+
+class Handler(http.server.BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    timeout, disable_nagle_algorithm = 120, True
+
+    def log_message(self, *_):
+        pass
+
+    def setup(self):
+        self.api = self.server.api
+        self.request.settimeout(10)
+        if self.api.tls:
+            self.request = self.api.tls.wrap_socket(self.request, server_side=True)
+        with self.api.lock:
+            self.api.connections.add(self.request)
+        super().setup()
+
+    def finish(self):
+        with self.api.lock:
+            self.api.connections.discard(self.request)
+        super().finish()
+
+    # Answers.
+
+    def answer(self, code, body, headers=()):
+        content = body if isinstance(body, bytes) else json.dumps(body).encode()
+        self.noted["code"] = code  # before the client has the answer
+        self.send_response(code)
+        headers = {"Content-Type": "application/json", "Content-Length": str(len(content)), **dict(headers)}
+        for name, value in headers.items():
+            self.send_header(name, value)
+        self.end_headers()
+        self.wfile.write(content)
+
+    def fail(self, failure, headers=()):
+        self.answer(failure.code, failure.status(), headers)
+
+    def do_anything(self):
+        url = urllib.parse.urlsplit(self.path)
+        self.query = dict(urllib.parse.parse_qsl(url.query, keep_blank_values=True))
+        self.is_watch = self.query.get("watch") in ("1", "true")
+        length = int(self.headers.get("Content-Length") or 0)
+        body = self.rfile.read(length) if length else b""
+        fault = self.api.take_fault("WATCH" if self.is_watch else self.command, self.path)
+        self.noted = {"method": "WATCH" if self.is_watch else self.command, "path": self.path, "code": 0,
+                      "agent": self.headers.get("User-Agent"), "at": time.monotonic()}
+        with self.api.lock:
+            self.api.requests.append(self.noted)
+        try:
+            if not self.misbehave(fault):
+                self.serve(url.path, body, fault)
+        except Failure as failure:
+            self.fail(failure)
+
+    do_GET = do_POST = do_PUT = do_PATCH = do_DELETE = do_anything
+
+    def misbehave(self, fault):
+        """Whether the request was answered by what is wrong with it."""
+        if "slow" in fault:
+            self.api.sleep(fault["slow"])
+        if fault.get("close"):
+            self.close_connection = True
+            self.connection.shutdown(socket.SHUT_RDWR)
+            return True
+        if "raw" in fault:  # bytes instead of the whole answer
+            self.wfile.write(fault["raw"])
+            self.close_connection = True
+            return True
+        if "huge" in fault:  # bytes of one body
+            self.send_response(200)
+            self.send_header("Content-Length", str(fault["huge"]))
+            self.end_headers()
+            for _ in range(fault["huge"] >> 16):
+                self.wfile.write(b" " * 65536)
+            return True
+        if "body" in fault:
+            content = fault["body"] if isinstance(fault["body"], bytes) else json.dumps(fault["body"]).encode()
+            self.answer(fault.get("status", 200), content, fault.get("headers", {}).items())
+            return True
+        if "status" in fault:
+            self.fail(Failure(fault["status"], fault.get("reason", "Fault"), fault.get("message", "this server was asked to fail")),
+                      fault.get("headers", {}).items())
+            return True
+        return False
+
+    # What a server does.
+
+    def authenticate(self):
+        token = (self.headers.get("Authorization") or "").removeprefix("Bearer ")
+        has_certificate = self.api.tls and self.connection.getpeercert()
+        if token not in self.api.tokens and not has_certificate:
+            raise Failure(401, "Unauthorized", "Unauthorized")
+
+    def serve(self, path, body, fault):
+        self.authenticate()
+        match = PATH.match(path)
+        kind = match and (match["core"] or match["group"], match["plural"])
+        if kind not in KINDS:
+            raise Failure(404, "NotFound", "the server could not find the requested resource")
+        space, name, subresource, store = match["space"] or "", match["name"], match["subresource"] or "", self.api.store
+        if self.command == "GET" and not name:
+            return self.watch(kind, space, fault) if self.is_watch else self.list(kind, space, fault)
+        if self.command == "GET":
+            with store.changed:
+                return self.write(200, store.find(kind, space, name), fault)
+        if self.command == "DELETE":
+            options = json.loads(body or b"{}")
+            store.remove(kind, space, name, options.get("preconditions"))
+            return self.write(200, {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success"}, fault)
+        item = json.loads(body)
+        if self.command == "POST":
+            return self.write(201, store.create(kind, space, item), fault)
+        if self.command == "PUT":
+            return self.write(200, store.replace(kind, space, item, subresource), fault)
+        if self.headers["Content-Type"] not in ("application/merge-patch+json", "application/apply-patch+yaml"):
+            raise Failure(415, "UnsupportedMediaType", "the body of the request was in an unknown format")
+        return self.write(200, store.patch(kind, space, name, item, subresource), fault)
+
+    def write(self, code, item, fault):
+        content = json.dumps(item).encode()
+        if not fault.get("torn"):
+            return self.answer(code, content)
+        self.send_response(code)  # the connection ends in the middle of the body
+        self.send_header("Content-Length", str(len(content)))
+        self.end_headers()
+        self.wfile.write(content[:len(content) // 2])
+        self.close_connection = True
+
+    def list(self, kind, space, fault):
+        store, token = self.api.store, self.query.get("continue")
+        if token:
+            version, start = json.loads(base64.b64decode(token))
+            with store.changed:
+                if version < store.oldest:
+                    raise Failure(410, "Expired", "The provided continue parameter is too old")
+            items = self.api.snapshots[version]
+        else:
+            items, version = store.all(kind, space, self.query)
+            self.api.snapshots[version], start = items, 0
+        most = int(self.query.get("limit") or 0) or len(items)
+        data = {"resourceVersion": str(version)}
+        if start + most < len(items):
+            data |= {"continue": base64.b64encode(json.dumps([version, start + most]).encode()).decode(),
+                     "remainingItemCount": len(items) - start - most}
+        shown = [{key: value for key, value in item.items() if key not in ("kind", "apiVersion")} for item in items[start:start + most]]
+        self.write(200, {"kind": KINDS[kind][0] + "List", "apiVersion": kind[0], "metadata": data, "items": shown}, fault)
+
+    def chunk(self, content):
+        self.wfile.write(f"{len(content):x}\r\n".encode() + content + b"\r\n")
+        self.wfile.flush()
+
+    def event(self, what, item):
+        self.chunk(json.dumps({"type": what, "object": item}).encode() + b"\n")
+
+    def watch(self, kind, space, fault):
+        store, is_meant = self.api.store, selected(self.query)
+        version = int(self.query.get("resourceVersion") or 0)
+        end = time.monotonic() + min(float(self.query.get("timeoutSeconds") or 1800), self.api.watch_limit)
+        self.noted["code"] = 200
+        self.send_response(200)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Transfer-Encoding", "chunked")
+        self.end_headers()
+        if fault.get("silent"):
+            self.api.sleep(fault["silent"])
+            self.close_connection = True
+            return
+        if "lines" in fault:  # bytes instead of events
+            self.chunk(fault["lines"])
+            self.close_connection = True
+            return
+        if version < store.oldest:
+            self.event("ERROR", Failure(410, "Expired", f"too old resource version: {version} ({store.oldest})").status())
+        else:
+            self.events(kind, (space, is_meant), version, end, fault)
+        if not self.close_connection:
+            self.chunk(b"")
+
+    def events(self, kind, wanted, version, end, fault):
+        store, (space, is_meant), marked = self.api.store, wanted, time.monotonic()
+        while time.monotonic() < end and not self.api.is_away:
+            with store.changed:
+                if version < store.oldest and not store.events:
+                    return self.event("ERROR", Failure(410, "Expired", "too old resource version").status())
+                if not (new := [one for one in store.events if one[0] > version]):
+                    store.changed.wait(0.1)
+                last = store.version
+            for at, of, what, item in new:
+                version = at
+                if of != kind or (space and item["metadata"].get("namespace") != space) or not is_meant(item):
+                    continue
+                if fault.get("torn"):
+                    self.chunk(json.dumps({"type": what, "object": item}).encode()[:-20])
+                    self.close_connection = True
+                    return None
+                self.event(what, item)
+            if self.query.get("allowWatchBookmarks") == "true" and time.monotonic() - marked >= self.api.bookmarks and not new:
+                marked, version = time.monotonic(), last
+                self.event("BOOKMARK", {"kind": KINDS[kind][0], "apiVersion": kind[0], "metadata": {"resourceVersion": str(version)}})
+        return None
+
+
+class Listener(http.server.ThreadingHTTPServer):
+    daemon_threads, block_on_close, allow_reuse_address, request_queue_size = True, False, True, 64
+
+    def handle_error(self, *_):
+        """Clients that hang up, and those that do not trust the certificate."""
+
+
+class Listener6(Listener):
+    address_family = socket.AF_INET6
+
+
+class ApiServer:
+    """It listens when it is made. watch_limit: seconds after which it ends a watch; bookmarks: seconds between two."""
+
+    def __init__(self, folder="/run/api", *, address="127.0.0.1", tls=True):
+        self.folder, self.address, self.port = folder, address, 0
+        self.store, self.tokens, self.token = Store(), {"first-token"}, "first-token"
+        self.lock, self.connections, self.requests, self.faults, self.snapshots = threading.Lock(), set(), [], [], {}
+        self.watch_limit, self.bookmarks, self.is_away, self.tls = 1800, 5, True, None
+        authority(folder, address if ":" not in address else "127.0.0.1")
+        if tls:
+            self.tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+            self.tls.load_cert_chain(f"{folder}/server.crt", f"{folder}/server.key")
+            self.tls.load_verify_locations(f"{folder}/ca.crt")
+            self.tls.verify_mode = ssl.CERT_OPTIONAL
+        self.back()
+
+    @property
+    def url(self):
+        host = f"[{self.address}]" if ":" in self.address else self.address
+        return f"{'https' if self.tls else 'http'}://{host}:{self.port}"
+
+    def back(self):
+        """Listens, at the port that it had before."""
+        if self.is_away:
+            self.is_away = False
+            self.listener = (Listener6 if ":" in self.address else Listener)((self.address, self.port), Handler)
+            self.listener.api, self.port = self, self.listener.server_port
+            threading.Thread(target=self.listener.serve_forever, args=(0.05,), daemon=True).start()
+
+    def away(self):
+        """Ends all connections and refuses new ones, as when it was killed. What it stores stays."""
+        if not self.is_away:
+            self.is_away = True
+            self.listener.shutdown()
+            self.listener.server_close()
+            self.disconnect()
+
+    stop = away
+
+    def disconnect(self):
+        with self.lock:
+            connections = list(self.connections)
+        for one in connections:
+            try:
+                one.shutdown(socket.SHUT_RDWR)
+            except OSError:
+                pass
+
+    def sleep(self, seconds):
+        end = time.monotonic() + seconds
+        while time.monotonic() < end and not self.is_away:
+            time.sleep(0.02)
+
+    def fault(self, method="", path="", times=1, **what):
+        """The next requests of that method ("WATCH" for a watch) whose path and query match: misbehave(), or torn, silent, lines.
+
+        status, reason, message, headers; slow: seconds; close; raw: bytes; huge: bytes; body: bytes or JSON; torn."""
+        with self.lock:
+            self.faults.append({"method": method, "path": path, "times": times, **what})
+
+    def no_faults(self):
+        with self.lock:
+            self.faults.clear()
+
+    def take_fault(self, method, path):
+        with self.lock:
+            for one in self.faults:
+                if one["times"] > 0 and one["method"] in ("", method) and re.search(one["path"], path):
+                    one["times"] -= 1
+                    return one
+        return {}
+
+    def rotate(self, token):
+        """The only token from now on. in_cluster() or kubeconfig() writes it to the client's file."""
+        self.tokens, self.token = {token}, token
+
+    def seen(self, method="", path=""):
+        """Requests so far: [{method, path, agent, at, code}]; code is 0 before the answer, and where there is none."""
+        with self.lock:
+            return [one for one in self.requests if one["method"] in (method, one["method"] if not method else "") and re.search(path, one["path"])]
+
+    # Files and variables of clients.
+
+    def write_token(self, path):
+        with open(path + ".new", "w", encoding="utf-8") as file:
+            file.write(self.token + "\n")
+        os.rename(path + ".new", path)
+
+    def in_cluster(self, root):
+        """The environment of a pod; its files are below root."""
+        folder = f"{root}/var/run/secrets/kubernetes.io/serviceaccount"
+        os.makedirs(folder, exist_ok=True)
+        self.write_token(f"{folder}/token")
+        for name, content in (("ca.crt", open(f"{self.folder}/ca.crt", encoding="utf-8").read()), ("namespace", "kube-system")):
+            with open(f"{folder}/{name}", "w", encoding="utf-8") as file:
+                file.write(content)
+        return {"KUBERNETES_SERVICE_HOST": self.address, "KUBERNETES_SERVICE_PORT": str(self.port)}
+
+    def kubeconfig(self, path=None, user="token"):
+        """The path of a kubeconfig. user: "token", "tokenFile", "certificate"."""
+        path = path or f"{self.folder}/kubeconfig"
+        self.write_token(f"{self.folder}/token")
+        users = {"token": {"token": self.token}, "tokenFile": {"tokenFile": f"{self.folder}/token"},
+                 "certificate": {"client-certificate": f"{self.folder}/client.crt", "client-key": f"{self.folder}/client.key"}}
+        cluster = {"server": self.url} | ({"certificate-authority": f"{self.folder}/ca.crt"} if self.tls else {})
+        with open(path, "w", encoding="utf-8") as file:  # JSON is YAML
+            json.dump({"apiVersion": "v1", "kind": "Config", "current-context": "test", "clusters": [{"name": "c", "cluster": cluster}],
+                       "users": [{"name": "u", "user": users[user]}], "contexts": [{"name": "test", "context": {"cluster": "c", "user": "u"}}]}, file, indent=1)
+        return path
+
+    # Objects, without HTTP.
+
+    def create(self, api, plural, item, space=""):
+        return self.store.create((api, plural), space, item)
+
+    def get(self, api, plural, name, space=""):
+        """The object, or None."""
+        return next((one for one in self.store.all((api, plural), space)[0] if one["metadata"]["name"] == name), None)
+
+    def list(self, api, plural, space=""):
+        return self.store.all((api, plural), space)[0]
+
+    def patch(self, api, plural, name, patch, space="", subresource=""):
+        return self.store.patch((api, plural), space, name, patch, subresource)
+
+    def remove(self, api, plural, name, space=""):
+        return self.store.remove((api, plural), space, name)
