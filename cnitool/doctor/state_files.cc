@@ -15,6 +15,7 @@
 #include "libcni/config/json.h"
 #include "plugins/names/state.h"
 #include "plugins/state/format.h"
+#include "plugins/state/ledger_entry.h"
 
 // State files that a later release of patchbay wrote, as a node has them after a downgrade.
 namespace tool::doctor {
@@ -66,7 +67,10 @@ std::optional<LaterFile> later_file(const Node& node, const std::string& path,
                                     const std::string& content) try {
   if (content.find("\"format\"") == content.npos) return std::nullopt;
   const json document = cni::parse_json(content, path);
-  if (plugins::later_format(document).empty()) return std::nullopt;
+  const bool is_entry =
+      path.starts_with(cni::cat(names::kDevicesLedgerDir, "/")) && path[path.rfind('/') + 1] != '.';
+  const int newest = is_entry ? devices::kClaimFormat : plugins::kStateFormat;
+  if (plugins::later_format(document, newest).empty()) return std::nullopt;
   LaterFile out{.path = path, .owners = {}, .is_dead = true};
   for (const json* one : plugins::state_objects(document)) {
     cni::AttachmentKey key{text_at(*one, "network"), text_at(*one, "containerID"),

@@ -164,7 +164,7 @@ const Claim* Attachment::claim_of(const Key& key) const {
 std::string Container::text() const { return plugins::json_text(attachments); }
 
 std::optional<Container> Container::from(const std::string& text) {
-  auto all = plugins::from_json_text<std::vector<Attachment>>(text, modernize);
+  auto all = plugins::from_json_text<std::vector<Attachment>>(text, {.modernize = modernize});
   if (!all) return std::nullopt;
   if (all->empty() || !std::all_of(all->begin(), all->end(), is_valid_attachment)) {
     plugins::refuse_content("mappings that no ADD makes");

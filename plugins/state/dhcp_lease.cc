@@ -112,7 +112,7 @@ std::string State::name() const {
 std::string State::text() const { return plugins::json_text(*this); }
 
 std::optional<State> State::from(const std::string& text, const std::string& boot) {
-  auto out = plugins::from_json_text<State>(text, modernize);
+  auto out = plugins::from_json_text<State>(text, {.modernize = modernize});
   if (out && out->boot != boot) return std::nullopt;
   if (out && out->lease && !is_lease(*out->lease)) {
     plugins::refuse_content("lease: expected IPv4 addresses, and times in order");

@@ -141,9 +141,9 @@ std::string json_text(const State& state) {
 
 /// Empty: a torn file. \throws cni::Error: read_document().
 template <class State>
-std::optional<State> from_json_text(const std::string& text, Modernize modernize = nullptr) {
+std::optional<State> from_json_text(const std::string& text, const Reading& how = {}) {
   std::optional<State> out;
-  read_document(text, modernize, [&](const cni::Reader& root) { out = fields::read<State>(root); });
+  read_document(text, how, [&](const cni::Reader& root) { out = fields::read<State>(root); });
   return out;
 }
 

@@ -9,12 +9,12 @@ namespace {
 
 using nlohmann::json;
 
-void refuse_later(const json& document) {
-  const std::string format = later_format(document);
+void refuse_later(const json& document, int newest) {
+  const std::string format = later_format(document, newest);
   if (format.empty()) return;
-  throw cni::Error(cni::Code::kInternal, cni::cat("a newer version of patchbay wrote it (format ",
-                                                  format, ", this version reads ", kStateFormat,
-                                                  "): install that version again"));
+  throw cni::Error(cni::Code::kInternal,
+                   cni::cat("a newer version of patchbay wrote it (format ", format,
+                            ", this version reads ", newest, "): install that version again"));
 }
 
 }  // namespace
@@ -34,24 +34,23 @@ std::vector<const json*> state_objects(const json& document) {
   return out;
 }
 
-std::string later_format(const json& document) {
+std::string later_format(const json& document, int newest) {
   for (const json* one : state_objects(document)) {
     const auto format = one->find("format");
-    const bool is_later =
-        format != one->end() && format->is_number_integer() && *format > kStateFormat;
+    const bool is_later = format != one->end() && format->is_number_integer() && *format > newest;
     if (is_later) return format->dump();
   }
   return {};
 }
 
-std::optional<json> document_in(const std::string& text) {
+std::optional<json> document_in(const std::string& text, int newest) {
   std::optional<json> out;
   try {
     out = cni::parse_json(text, "it");
   } catch (const cni::Error&) {
     return out;
   }
-  refuse_later(*out);
+  refuse_later(*out, newest);
   return out;
 }
 
@@ -61,12 +60,12 @@ void refuse_content(std::string_view why) {
                             "): install the version that wrote it"));
 }
 
-void read_document(const std::string& text, Modernize modernize,
+void read_document(const std::string& text, const Reading& how,
                    const std::function<void(const cni::Reader& root)>& read) {
-  auto doc = document_in(text);
+  auto doc = document_in(text, how.newest);
   if (!doc) return;
   try {
-    if (modernize != nullptr) modernize(*doc);
+    if (how.modernize != nullptr) how.modernize(*doc);
     read(cni::Reader(*doc));
   } catch (const cni::Error& e) {
     refuse_content(e.what());

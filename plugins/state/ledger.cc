@@ -8,6 +8,7 @@
 #include "libcni/common/split.h"
 #include "libcni/common/undo.h"
 #include "libcni/config/json.h"
+#include "netlink/types/fd.h"
 #include "plugins/state/fields.h"
 
 namespace plugins {
@@ -26,11 +27,19 @@ inline constexpr auto kFields<devices::Holder> =
                Field{"pod", &devices::Holder::pod},
                Field{"started", &devices::Holder::started}};
 template <>
+inline constexpr auto kFields<devices::Claim> =
+    std::tuple{Field{"uid", &devices::Claim::uid},       Field{"namespace", &devices::Claim::space},
+               Field{"name", &devices::Claim::name},     Field{"request", &devices::Claim::request},
+               Field{"device", &devices::Claim::device}, Field{"share", &devices::Claim::share},
+               Field{"cdi", &devices::Claim::cdi},       Field{"parts", &devices::Claim::parts},
+               Field{"boot", &devices::Claim::boot}};
+template <>
 inline constexpr auto kFields<devices::Entry> =
     std::tuple{Field{"id", &devices::Entry::id},
                Field{"resource", &devices::Entry::resource},
                Field{"promised", &devices::Entry::promised},
                Field{"pod", &devices::Entry::pod},
+               Field{"claim", &devices::Entry::claim},
                Field{"plugins", &devices::Entry::plugins},
                Field{"interface", &devices::Entry::ifname}};
 
@@ -58,14 +67,40 @@ std::optional<Holder> Holder::from(const std::string& text) {
   return out;
 }
 
-std::string Entry::text() const { return plugins::json_text(*this); }
+namespace {
+
+// Another meaning of that format is unknown.
+void require_claim(nlohmann::json& state) {
+  const bool is_of_claim = state.is_object() && state.value("format", 0) == kClaimFormat;
+  if (is_of_claim && !state.contains("claim")) plugins::refuse_content("expected a claim");
+}
+
+}  // namespace
+
+std::string Claim::str() const { return cat(space, "/", name); }
+
+std::string Entry::text() const {
+  if (!claim) return plugins::json_text(*this);
+  nlohmann::json out = plugins::fields::write(*this);
+  out["format"] = kClaimFormat;
+  return plugins::json_text(out);
+}
 
 std::optional<Entry> Entry::from(const std::string& text) {
-  auto out = plugins::from_json_text<Entry>(text);
+  auto out =
+      plugins::from_json_text<Entry>(text, {.modernize = require_claim, .newest = kClaimFormat});
   if (out && (!is_device_id(out->id) || out->resource.empty())) {
     plugins::refuse_content("expected the ID of a device and its resource");
   }
   return out;
+}
+
+std::string boot_id() try {
+  std::string out = netlink::read_file("/proc/sys/kernel/random/boot_id").value_or("");
+  while (out.ends_with('\n')) out.pop_back();
+  return out;
+} catch (const netlink::Error&) {
+  return {};
 }
 
 bool is_device_id(std::string_view id) {

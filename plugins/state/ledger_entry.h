@@ -5,6 +5,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "plugins/state/owner.h"
 
@@ -49,6 +50,25 @@ struct Holder {
   static std::optional<Holder> from(const std::string& text);
 };
 
+/// The ResourceClaim of Kubernetes that the device is allocated to, and for which the kubelet has
+/// had it prepared. Its pod is known by UID from then on.
+struct Claim {
+  std::string uid = {}, space = {}, name = {};
+  std::string request = {};           ///< of the claim: "nic", "nic/fast"
+  std::string device = {};            ///< its name in the ResourceSlice
+  std::string share = {};             ///< shareID of a device that many claims share, else empty
+  std::vector<std::string> cdi = {};  ///< names that the runtime is asked for
+  std::int64_t parts = 0;             ///< how many devices it has; fewer entries: killed meanwhile
+  std::string boot = {};              ///< the boot in which names of links in it were looked up
+  bool operator==(const Claim&) const = default;
+
+  /// "namespace/name".
+  std::string str() const;
+};
+
+/// The format of an entry with a claim: it ends otherwise than those that earlier versions know.
+inline constexpr int kClaimFormat = 2;
+
 /// A device without an entry is free.
 struct Entry {
   /// kTorn, by a power loss, and kForeign, of a later format: it may be promised to any pod.
@@ -57,7 +77,8 @@ struct Entry {
   std::string id, resource = {};
   /// Unix time of the last Allocate; 0: the ledger had lost it.
   std::int64_t promised = 0;
-  std::optional<Pod> pod = {};  ///< whose it is; it stays after DEL, for the pod's next sandbox
+  std::optional<Pod> pod = {};      ///< whose it is; it stays after DEL, for the pod's next sandbox
+  std::optional<Claim> claim = {};  ///< of DRA; empty: the kubelet's device plugin API promised it
   /// The configs that attach it, a JSON list: complete but for name, cniVersion and prevResult.
   std::string plugins = {};
   std::string ifname =
@@ -84,6 +105,9 @@ struct Entry {
   /// Empty: a torn file. \throws cni::Error: plugins::from_json_text().
   static std::optional<Entry> from(const std::string& text);
 };
+
+/// The boot of this kernel, for Claim::boot; "" where it is unknown.
+std::string boot_id();
 
 inline constexpr std::size_t kMaxId = 63;  ///< bytes: of a device's ID in the kubelet's API
 /// Whether a device can have that ID, which is the name of a file.

@@ -6,7 +6,9 @@
 
 #include "libcni/common/error.h"
 #include "plugins/names/networks.h"
+#include "plugins/state/format.h"
 
+using devices::Claim;
 using devices::Entry;
 using devices::Holder;
 using devices::Pod;
@@ -18,6 +20,20 @@ Entry example() {
   out.pod = Pod{"shop", "web-0", "5f3a"};
   out.plugins = R"([{"type":"host-device","deviceID":"0000:03:00.1"}])";
   out.ifname = "storage";
+  return out;
+}
+
+Entry with_claim() {
+  Entry out = example();
+  out.claim = Claim{.uid = "c0ffee",
+                    .space = "shop",
+                    .name = "web-0-nic",
+                    .request = "nic/fast",
+                    .device = "0000-03-00-1",
+                    .share = "a1",
+                    .cdi = {"vendor.example/nic=0000:03:00.1-5f3a91c2"},
+                    .parts = 2,
+                    .boot = "b1"};
   return out;
 }
 
@@ -40,8 +56,16 @@ TEST_CASE("an entry is read as it was written") {
   CHECK(Entry::from(least.text()) == least);
 }
 
+TEST_CASE("an entry with a claim is read as it was written, and refused by the release before") {
+  const Entry entry = with_claim();
+  CHECK(Entry::from(entry.text()) == entry);
+  CHECK(entry.claim->str() == "shop/web-0-nic");
+  CHECK_THROWS_AS(static_cast<void>(plugins::document_in(entry.text())), cni::Error);
+  CHECK(example().text().find("format") == std::string::npos);
+}
+
 TEST_CASE("each beginning of an entry is a torn file") {
-  const std::string whole = example().text();
+  const std::string whole = with_claim().text();
   for (std::size_t size = 0; size < whole.size(); ++size) {
     CHECK_FALSE(Entry::from(whole.substr(0, size)));
   }
@@ -68,7 +92,7 @@ TEST_CASE("a holder is read as it was written, and has its result when that is w
 
 TEST_CASE("an entry of a later format is an error and no torn file") {
   std::string later = example().text();
-  later.insert(1, R"("format":2,)");
+  later.insert(1, R"("format":3,)");
   CHECK_THROWS_AS(Entry::from(later), cni::Error);
 }
 
