@@ -39,7 +39,7 @@ full_test(flannel_reference_6.1 7200 ${scripts}/reference --flannel ${scripts}/v
           ${Python3_EXECUTABLE} tests/netns/flannel_reference_test.py ipvlan)
 set_property(TEST full.flannel_reference_6.1 APPEND PROPERTY ENVIRONMENT PATCHBAY_GUEST=1)
 set(engines full.containerd_20_pods full.containerd_100_pods_with_devices)
-foreach(test containerd containerd_kubernetes containerd_devices_churn)
+foreach(test containerd containerd_kubernetes containerd_devices_churn containerd_nri)
   full_test(${test}_2 3600 ${scripts}/containerd ${Python3_EXECUTABLE} tests/e2e/${test}_test.py)
   list(APPEND engines full.${test}_2)
 endforeach()

@@ -54,6 +54,32 @@ std::vector<Entry> entries_named(const Conf& conf, const std::vector<std::string
   return out;
 }
 
+// The devices of claims that were prepared for the pod: the ledger knows it by its UID, also while
+// nobody answers. After a boot the name of a link in an entry may be another link's.
+std::vector<Entry> claims_of(const Conf& conf, const Pod& pod) {
+  std::vector<Entry> out;
+  const auto ledger = Ledger::find(conf.ledger_dir);
+  if (!ledger || pod.uid.empty()) return out;
+  for (Entry& one : ledger->all()) {
+    if (!one.claim || !one.pod || one.pod->uid != pod.uid) continue;
+    if (one.claim->boot != boot_id()) {
+      throw Error(Code::kTryAgainLater,
+                  cat("device '", one.id, "' of claim '", one.claim->str(),
+                      "': patchbay-agent has not looked for its link since the boot"),
+                  cat("patchbay-agent does not answer: ", kStart));
+    }
+    out.push_back(std::move(one));
+  }
+  return out;
+}
+
+// Of a claim: the kubelet had it prepared for that pod. Without a UID an earlier pod may have had
+// the name.
+bool is_known(const Entry& entry, const Pod& pod) {
+  if (!entry.claim || !entry.pod || entry.is_holder_unreadable) return false;
+  return !pod.uid.empty() || !entry.pod->has_name_of(pod);
+}
+
 struct Open {
   std::string why;
   std::string path;  ///< what goes with a patchbay-agent that was removed from the node
@@ -70,6 +96,7 @@ std::optional<Open> open_device(const Conf& conf, const Pod& pod) {
     return Open{cat("the folder of the ledger was removed: '", conf.ledger_dir, "'"), conf.socket};
   }
   for (const Entry& one : ledger->all()) {
+    if (is_known(one, pod)) continue;
     const bool is_of_other = one.is_held() && one.holder->pod && !one.holder->pod->is(pod);
     if (is_of_other && (!one.is_wanted() || plugins::lives(one.holder->owner))) continue;
     const char* const why = one.is_readable() && !one.is_holder_unreadable
@@ -111,6 +138,8 @@ std::vector<Entry> devices_of(const cni::Request& request, const Conf& conf, con
     throw Error(Code::kTryAgainLater, open->why,
                 cat("patchbay-agent does not answer: ", kStart,
                     "; if it was removed from the node, remove '", open->path, "'"));
+  } else {
+    out = claims_of(conf, pod);
   }
   if (!out.empty() || !conf.required) return out;
   throw Error(Code::kTryAgainLater, cat("pod '", pod.str(), "' has no device"),

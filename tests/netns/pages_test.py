@@ -9,7 +9,7 @@ import sys
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 from e2e.walk import PAGES as WALKED  # noqa: E402
-from support import agent, cluster, dhcp, firewalld, k3s, kubelet, suite  # noqa: E402
+from support import agent, dhcp, dra_cluster, firewalld, k3s, kubelet, suite  # noqa: E402
 from support.cnitool import CONTAINERD, default_containerd  # noqa: E402
 from support.configs import lack, provide  # noqa: E402
 from support.pages import ROOTS_PATH, blocks, text_of, typed, walk  # noqa: E402
@@ -108,7 +108,7 @@ def node_with_nic():
     World.private("/usr/local")
     own_etc()
     os.makedirs("/etc/cni/net.d", exist_ok=True)
-    return cluster.Cluster("pods-devices")
+    return dra_cluster.DraCluster("pods-devices")
 
 
 def compiler():

@@ -34,10 +34,12 @@ def _text(path):
 class Cluster:
     """Listens until stop()."""
 
-    def __init__(self, network):
-        self.network, self.kubelet = network, Kubelet()
+    PROGRAMS = ("kubectl", "systemctl")
+
+    def __init__(self, network, kubelet=None):
+        self.network, self.kubelet = network, kubelet or Kubelet()
         self.service, self.pods = None, {}
-        for name in ("kubectl", "systemctl"):
+        for name in self.PROGRAMS:
             with open(f"/run/tools/{name}", "w", encoding="ascii") as file:
                 file.write(CLIENT)
             os.chmod(f"/run/tools/{name}", 0o755)

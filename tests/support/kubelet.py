@@ -37,6 +37,8 @@ class Kubelet:
     clients: "one" for a resource, as in kubelets up to 1.3x, where the end of any stream of the resource, or the removal of
     any socket, drops the client that came last; or "many"."""
 
+    PROGRAM = os.path.abspath(__file__)
+
     def __init__(self, folder=DIR, *, registry=True, **options):
         self.folder, self.options = folder, options
         for name in ("device-plugins", "pod-resources", *(["plugins_registry"] if registry else [])):
@@ -45,7 +47,7 @@ class Kubelet:
 
     def start(self):
         self.lock = threading.Lock()
-        self.process = subprocess.Popen([PYTHON, os.path.abspath(__file__), self.folder, json.dumps(self.options)],
+        self.process = subprocess.Popen([PYTHON, self.PROGRAM, self.folder, json.dumps(self.options)],
                                         stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         self.ask("state")
 
@@ -139,7 +141,10 @@ FIELDS = {
     "Get": {1: ("pod_resources", "Pod")},
     "GetRequest": {1: ("pod_name", "string"), 2: ("pod_namespace", "string")},
     "Pod": {1: ("name", "string"), 2: ("namespace", "string"), 3: ("containers", "*Container")},
-    "Container": {1: ("name", "string"), 2: ("devices", "*ContainerDevices"), 3: ("cpu_ids", "*int")},
+    "Container": {1: ("name", "string"), 2: ("devices", "*ContainerDevices"), 3: ("cpu_ids", "*int"),
+                  5: ("dynamic_resources", "*DynamicResource")},
+    "DynamicResource": {2: ("claim_name", "string"), 3: ("claim_namespace", "string"), 4: ("claim_resources", "*ClaimResource")},
+    "ClaimResource": {2: ("driver_name", "string"), 3: ("pool_name", "string"), 4: ("device_name", "string"), 5: ("share_id", "string")},
     "ContainerDevices": {1: ("resource_name", "string"), 2: ("device_ids", "*string"), 3: ("topology", "TopologyInfo")},
 }
 #: {method of DevicePlugin: (request, answer)}

@@ -14,6 +14,13 @@ namespace {
 using cni::cat;
 using cni::Code;
 
+// The kubelet says when a claim ends: it has the device prepared until then.
+void require_no_claim(const Entry& entry) {
+  if (!entry.claim) return;
+  throw cni::Error(Code::kTryAgainLater,
+                   cat("device '", entry.id, "' is prepared for claim '", entry.claim->str(), "'"));
+}
+
 void log_overdue(const Entry& entry) {
   const LogFields fields{
       .resource = entry.resource,
@@ -28,9 +35,9 @@ void log_overdue(const Entry& entry) {
 
 }  // namespace
 
-std::pair<netlink::Fd, std::unique_lock<std::mutex>> Core::lock() {
+std::pair<netlink::Fd, std::unique_lock<std::mutex>> Core::lock(std::chrono::milliseconds most) {
   require_ledger();
-  netlink::Fd of_ledger = ledger_.lock();
+  netlink::Fd of_ledger = ledger_.lock(most);
   return {std::move(of_ledger), std::unique_lock(mutex_)};
 }
 
@@ -90,6 +97,7 @@ void Core::promise(std::size_t pool, const std::vector<const Item*>& items) {
     for (const Item* item : items) {
       const std::string& id = item->offer.id;
       before.push_back(ledger_.read(id).value_or(Entry{.id = id}));
+      require_no_claim(before.back());
       ledger_.put(promised(pool, *item, before.back()));
     }
   } catch (...) {
@@ -154,7 +162,8 @@ bool Core::concerns(const Pod& pod) {
   return entries_.concerns(pod);
 }
 
-std::vector<std::string> Core::claim(const Pod& pod, const std::vector<Owned>& owned) {
+std::vector<std::string> Core::claim(const Pod& pod, const std::vector<Owned>& owned,
+                                     const std::vector<ListedClaim>& claims) {
   std::set<std::pair<std::string, std::string>> wanted;  // resource and id
   for (const Owned& one : owned) {
     if (!has_resource(one.resource)) continue;
@@ -171,7 +180,7 @@ std::vector<std::string> Core::claim(const Pod& pod, const std::vector<Owned>& o
     }
   }
   const auto other = entries_.find([&](const Entry& entry) {
-    return entry.is_of(pod) && !wanted.contains({entry.resource, entry.id});
+    return !entry.claim && entry.is_of(pod) && !wanted.contains({entry.resource, entry.id});
   });
   if (other) {
     throw cni::Error(
@@ -180,10 +189,18 @@ std::vector<std::string> Core::claim(const Pod& pod, const std::vector<Owned>& o
             "', which the ledger has as the pod's"),
         "the entry is removed if the kubelet goes on not to list it, and has removed the pod");
   }
+  const Entries known = entries_.all();
+  dra::require_prepared(pod, claims, known);
+  for (const auto& [id, entry] : known) {
+    if (!entry.claim || !entry.pod || entry.pod->uid != pod.uid) continue;
+    entries.push_back(entry);
+    claim_again(entries.back());
+  }
   std::vector<std::string> out;
   // The kubelet says it again after a power loss.
   for (const Entry& entry : entries) {
-    ledger_.put_unsynced(entry);
+    const auto was = known.find(entry.id);
+    if (was == known.end() || was->second != entry) ledger_.put_unsynced(entry);
     out.push_back(entry.id);
   }
   return out;

@@ -124,6 +124,23 @@ void Core::refresh() {
     write_metrics_file();
   }
   if (is_new && changed_) changed_();
+  if (refreshed_) refreshed_();
+}
+
+Stock Core::stock() const {
+  const std::lock_guard lock(mutex_);
+  return stock_;
+}
+
+void Core::note_slices(const dra::SliceState& state) {
+  const std::lock_guard lock(mutex_);
+  slices_ = state;
+  write_metrics_file();
+}
+
+std::optional<dra::SliceState> Core::slices() const {
+  const std::lock_guard lock(mutex_);
+  return slices_;
 }
 
 void Core::write_cdi_files() {
@@ -153,7 +170,7 @@ void Core::write_cdi_files() {
 
 void Core::write_metrics_file() {
   if (places_.metrics.empty()) return;
-  std::string text = metrics_text(counts_);
+  std::string text = metrics_text(counts_, slices_);
   if (text == metrics_) return;
   attempt("write metrics", "", [&] {
     write_metrics(places_.metrics, text);

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <mutex>
@@ -8,6 +9,9 @@
 #include <utility>
 #include <vector>
 
+#include "libcni/common/lock.h"
+#include "plugins/devices/agent/dra/promise.h"
+#include "plugins/devices/agent/dra/slices/state.h"
 #include "plugins/devices/agent/files.h"
 #include "plugins/devices/agent/handout.h"
 #include "plugins/devices/agent/inventory/sysfs.h"
@@ -33,6 +37,8 @@ class Core {
   /// Looks at the node once. \throws cni::Error, netlink::Error.
   Core(Pools pools, Places places);
 
+  /// The config. Constant.
+  const Pools& pools() const { return pools_; }
   /// The resources of the config, in its order. Constant.
   std::vector<std::string> resources() const;
   /// Whether it is one of them, or pods have its devices: it was one, or is another instance's.
@@ -47,8 +53,15 @@ class Core {
   /// Calls back after each refresh() that changed an offer, in its thread and without a lock held.
   /// Before other threads use the core.
   void subscribe(std::function<void()> changed) { changed_ = std::move(changed); }
+  /// Calls back after each refresh(), as subscribe().
+  void on_refresh(std::function<void()> refreshed) { refreshed_ = std::move(refreshed); }
   /// Looks again at links, sysfs and ledger.
   void refresh();
+  /// All that is offered, and what is not.
+  Stock stock() const;
+  /// For metrics and status: the ResourceSlices of this node; nullopt: it has no DRA.
+  void note_slices(const dra::SliceState& state);
+  std::optional<dra::SliceState> slices() const;
 
   // The promises: claims.cc.
 
@@ -66,7 +79,10 @@ class Core {
   /// \throws cni::Error(kTryAgainLater) where a device still belongs to another pod, or where the
   /// ledger has a device of this pod that PodResources does not list; kInvalidConfig where the node
   /// uses a device by now.
-  std::vector<std::string> claim(const Pod& pod, const std::vector<Owned>& owned);
+  /// Of claims by DRA the ledger says it, by the pod's UID; `claims`, which the kubelet lists, are
+  /// among them. \throws as dra::require_prepared() where one is not.
+  std::vector<std::string> claim(const Pod& pod, const std::vector<Owned>& owned,
+                                 const std::vector<ListedClaim>& claims = {});
   /// Writes the pods that PodResources lists into promised entries, and removes entries of pods
   /// that it does not list any more, unless it has their folder. A list without any pod may be that
   /// of a kubelet that has just started: then the folder must have been seen to be removed.
@@ -76,10 +92,25 @@ class Core {
   /// Whether a device is promised to a pod that is not known yet.
   bool has_unclaimed();
 
+  // The claims of DRA: dra/core_claims.cc.
+
+  /// The pool that offers a device to claims. \throws as dra::pool_of().
+  Pool pool_for(const dra::Result& result) const;
+  /// The entries of all claims, sorted by ID.
+  std::vector<Entry> prepared();
+  /// Promises the devices of a claim to its pod, all or none: entries in the ledger, on disk when
+  /// this returns, and these entries. What is prepared stays as it is. \param most that the lock of
+  /// the ledger is waited for. \throws cni::Error: kTryAgainLater where a device is of another
+  /// claim or pod, or its entry cannot be read; kInvalidConfig.
+  std::vector<Entry> prepare(const dra::Order& order, std::chrono::milliseconds most);
+  /// Ends the promises of a claim; holders stay for DEL. Nothing for a claim that is not known.
+  void unprepare(const std::string& uid, std::chrono::milliseconds most);
+
  private:
   /// Both locks of a change. A plugin may have the ledger's for a while, in which others ask for
   /// offers: it is the first.
-  std::pair<netlink::Fd, std::unique_lock<std::mutex>> lock();
+  std::pair<netlink::Fd, std::unique_lock<std::mutex>> lock(
+      std::chrono::milliseconds most = cni::kLockDeadline);
   void require_ledger() const noexcept;
   std::optional<std::size_t> pool_of(const std::string& resource) const;
 
@@ -96,17 +127,21 @@ class Core {
   bool is_gone(const Entry& entry) const;
   void write_info(std::size_t pool, const Item& item) const;
   void release(const Entry& entry);
+  Entry ordered(const dra::Order& order, const dra::Part& part, const Entries& entries) const;
+  void put_all(const std::vector<Entry>& entries, const Entries& before);
+  void claim_again(Entry& entry) const;
 
   const Pools pools_;
   const Places places_;
   const Ledger ledger_;
   LedgerCache entries_{ledger_};
   const Sysfs sysfs_;
-  std::function<void()> changed_, allocated_;
+  std::function<void()> changed_, allocated_, refreshed_;
 
   mutable std::mutex mutex_;  // for what is below
   Stock stock_;
   std::vector<Count> counts_;
+  std::optional<dra::SliceState> slices_;
   Reconciler reconciler_;
   std::string metrics_;  // as the file has it
 };

@@ -1,28 +1,32 @@
 #include "plugins/devices/agent/daemon.h"
 
-#include <linux/capability.h>
+#include <malloc.h>
 #include <signal.h>
-#include <sys/prctl.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <chrono>
 #include <ctime>
 #include <functional>
+#include <memory>
 #include <string>
 #include <thread>
 #include <utility>
+#include <vector>
 
 #include "libcni/daemon/event_loop.h"
 #include "libcni/daemon/service_manager.h"
 #include "netlink/route/link_watch.h"
-#include "netlink/types/fd.h"
+#include "plugins/devices/agent/dra/driver.h"
+#include "plugins/devices/agent/dra/init_devices.h"
+#include "plugins/devices/agent/dra/slices/publisher.h"
+#include "plugins/devices/agent/dra/slices/withdraw.h"
+#include "plugins/devices/agent/dra/status/claim_status.h"
 #include "plugins/devices/agent/kubelet/kubelet.h"
 #include "plugins/devices/agent/kubelet/limits.h"
 #include "plugins/devices/agent/kubelet/pod_resources.h"
 #include "plugins/devices/agent/log.h"
+#include "plugins/devices/agent/nri/watch.h"
+#include "plugins/devices/agent/privileges.h"
 #include "plugins/devices/agent/socket/server.h"
 
 namespace devices {
@@ -36,20 +40,6 @@ using std::chrono::milliseconds;
 constexpr milliseconds kSlowPoll{30'000};
 // Pods that start make links in bursts: a refresh is for all of them.
 constexpr milliseconds kBurst{200};
-
-// Files and sockets that it needs are root's, as it is; links are read without any capability. The
-// plugin moves devices, this process never does.
-void drop_capabilities() noexcept {
-  ::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
-  for (unsigned long one = 0; ::prctl(PR_CAPBSET_READ, one, 0, 0, 0) >= 0; ++one) {
-    ::prctl(PR_CAPBSET_DROP, one, 0, 0, 0);
-  }
-  __user_cap_header_struct header{.version = _LINUX_CAPABILITY_VERSION_3, .pid = 0};
-  __user_cap_data_struct none[2] = {};
-  if (::syscall(SYS_capset, &header, none) != 0) {
-    log(Level::kWarning, "drop capabilities", {.error = netlink::errno_text(errno)});
-  }
-}
 
 // Asks PodResources whose the devices are, and tells the core: every 30 s, and soon after each
 // Allocate, until the pod is known. In a thread of its own, because the kubelet may take seconds.
@@ -67,7 +57,7 @@ class Attention {
     thread_.join();
   }
 
-  // After Allocate. From any thread.
+  // After Allocate, or the end of a sandbox. From any thread.
   void wake() {
     loop_.post([this] {
       pause_ = kFirst;
@@ -111,9 +101,67 @@ class Attention {
   std::thread thread_;
 };
 
+// A pod whose sandbox has ended may be gone: the core is not told so, it only looks earlier than it
+// would, at what the kubelet says. Null: not configured.
+std::unique_ptr<nri::SandboxWatch> watch_sandboxes(const std::string& socket, Core& core,
+                                                   Attention& attention) {
+  if (socket.empty()) return nullptr;
+  return std::make_unique<nri::SandboxWatch>(socket, [&](const Pod& pod) {
+    if (!core.concerns(pod)) return;
+    log(Level::kInfo, "look at devices, because a sandbox ended", {.pod = pod.str()});
+    attention.wake();
+  });
+}
+
+/// What DRA needs. Nothing without it in the config: no client of the API server either.
+class DraSide {
+ public:
+  DraSide(Core& core, const Paths& paths) {
+    const Pools& pools = core.pools();
+    if (!pools.dra) return;
+    core.note_slices({});
+    slices_ = std::make_unique<dra::SlicePublisher>(
+        dra::access_of(*pools.dra), dra::Publisher{pools.dra->driver, pools.dra->node}, pools,
+        dra::SlicePublisher::Surroundings{
+            .stock = [&core] { return core.stock(); },
+            .published = [&core](const dra::SliceState& state) { core.note_slices(state); }});
+    driver_ = std::make_unique<dra::Driver>(core, paths.kubelet_dir, paths.plugin_dir);
+    status_ = std::make_unique<dra::ClaimStatus>(*pools.dra, paths.places.ledger);
+    core.on_refresh([this] {
+      slices_->wake();
+      driver_->wake();
+    });
+  }
+
+ private:
+  std::unique_ptr<dra::SlicePublisher> slices_;
+  std::unique_ptr<dra::Driver> driver_;
+  std::unique_ptr<dra::ClaimStatus> status_;
+};
+
+Wanted wanted_by(Core& core) {
+  return {.has = [&core](const std::string& resource) { return core.has_resource(resource); },
+          .driver = core.pools().dra.value_or(Dra{.driver = ""}).driver};
+}
+
+// Nothing where all pools are those of DRA, whose claims name their pod.
+std::unique_ptr<dra::InitDevices> init_devices_of(Core& core, const std::string& ledger) {
+  const Pools& pools = core.pools();
+  if (!pools.dra || std::ranges::none_of(pools.pools, &Pool::device_plugin)) return nullptr;
+  return std::make_unique<dra::InitDevices>(core, *pools.dra, ledger);
+}
+
+Unlisted unlisted_by(dra::InitDevices* devices) {
+  if (devices == nullptr) return {};
+  return [devices](const Pod& pod, const std::vector<Owned>& listed) {
+    return devices->of(pod, listed);
+  };
+}
+
 }  // namespace
 
 void serve(Pools pools, const Paths& paths) {
+  ::mallopt(M_ARENA_MAX, 1);  // its threads wait most of the time: an arena of each costs megabytes
   cni::log_notes();
   take_library_logs();
   ::signal(SIGPIPE, SIG_IGN);
@@ -124,12 +172,14 @@ void serve(Pools pools, const Paths& paths) {
   Places places = paths.places;
   places.pods = paths.kubelet_dir + "/pods";
   Core core(std::move(pools), std::move(places));
-  PodResources pods(paths.kubelet_dir,
-                    [&core](const std::string& resource) { return core.has_resource(resource); });
+  PodResources pods(paths.kubelet_dir, wanted_by(core));
   Attention attention(core, pods);
   core.on_allocate([&attention] { attention.wake(); });
-  const SocketServer server(paths.socket, core, pods);
+  const auto init_devices = init_devices_of(core, paths.places.ledger);
+  const SocketServer server(paths.socket, core, pods, unlisted_by(init_devices.get()));
   const Kubelet kubelet(core, paths.kubelet_dir);
+  const DraSide dra(core, paths);
+  const auto sandboxes = watch_sandboxes(paths.nri_socket, core, attention);
   bool is_near = false;  // a refresh, for a burst of changes
   const std::function<void(milliseconds)> refresh_in = [&](milliseconds pause) {
     loop.after(pause, &is_near, [&] {

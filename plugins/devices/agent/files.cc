@@ -40,6 +40,33 @@ constexpr Metric kMetrics[] = {
      [](const Count& of) -> std::uint64_t { return of.failures; }},
 };
 
+/// A metric of the ResourceSlices.
+struct SliceMetric {
+  const char* name;
+  const char* type;
+  const char* help;
+  std::int64_t (*value)(const dra::SliceState&);
+};
+constexpr SliceMetric kSliceMetrics[] = {
+    {"patchbay_agent_slices", "gauge", "ResourceSlices of this node.",
+     [](const dra::SliceState& of) { return of.slices; }},
+    {"patchbay_agent_slice_devices", "gauge", "Devices in these.",
+     [](const dra::SliceState& of) { return of.devices; }},
+    {"patchbay_agent_slice_generation", "gauge", "Generation of the pool.",
+     [](const dra::SliceState& of) { return of.generation; }},
+    {"patchbay_agent_slices_right", "gauge", "Whether they are as they should be: 1 or 0.",
+     [](const dra::SliceState& of) -> std::int64_t {
+       return of.generation > 0 && of.error.empty() ? 1 : 0;
+     }},
+    {"patchbay_agent_slice_errors_total", "counter", "Failed calls of the API server.",
+     [](const dra::SliceState& of) { return of.errors; }},
+};
+
+std::string head_of(const auto& metric) {
+  return cat("# HELP ", metric.name, " ", metric.help, "\n# TYPE ", metric.name, " ", metric.type,
+             "\n");
+}
+
 }  // namespace
 
 void write_readable(const cni::Dir& dir, const std::string& name, const std::string& text,
@@ -70,14 +97,17 @@ void remove_device_info(const std::string& dir_path, const std::string& name) {
   if (const auto dir = cni::Dir::open(dir_path)) dir->remove(name);
 }
 
-std::string metrics_text(const std::vector<Count>& counts) {
+std::string metrics_text(const std::vector<Count>& counts,
+                         const std::optional<dra::SliceState>& slices) {
   std::string out;
   for (const Metric& metric : kMetrics) {
-    out += cat("# HELP ", metric.name, " ", metric.help, "\n# TYPE ", metric.name, " ", metric.type,
-               "\n");
+    out += head_of(metric);
     for (const Count& one : counts) {
       out += cat(metric.name, "{resource=\"", one.resource, "\"} ", metric.value(one), "\n");
     }
+  }
+  for (const SliceMetric& metric : kSliceMetrics) {
+    if (slices) out += cat(head_of(metric), metric.name, " ", metric.value(*slices), "\n");
   }
   return out;
 }

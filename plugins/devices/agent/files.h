@@ -4,10 +4,12 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "libcni/common/dir.h"
+#include "plugins/devices/agent/dra/slices/state.h"
 
 /// Files that others than root read: device information of the Network Plumbing Working Group's
 /// specification 1.1.0, by which Multus, other plugins and workloads get the PCI address of a
@@ -39,7 +41,9 @@ struct Count {
 };
 
 /// The counts in the text format of Prometheus, for the textfile collector of its node exporter.
-std::string metrics_text(const std::vector<Count>& counts);
+/// \param slices nullopt: there is no DRA.
+std::string metrics_text(const std::vector<Count>& counts,
+                         const std::optional<dra::SliceState>& slices = {});
 /// Writes the file aside and renames it; readable by everyone. \throws netlink::Error.
 void write_metrics(const std::string& path, const std::string& text);
 

@@ -47,7 +47,8 @@ void LedgerCache::note(const std::vector<PodDevices>& listed) {
   const std::lock_guard hold(mutex_);
   listed_.emplace();
   for (const PodDevices& one : listed) {
-    if (!one.devices.empty()) listed_->insert(Pod{one.space, one.name}.str());
+    if (!one.devices.empty() || !one.claims.empty())
+      listed_->insert(Pod{one.space, one.name}.str());
   }
 }
 
@@ -56,13 +57,22 @@ bool LedgerCache::concerns(const Pod& pod) {
     return one && (one->has_name_of(pod) || one->is(pod));
   };
   const std::lock_guard hold(mutex_);
-  if (!listed_ || listed_->contains(pod.str())) return true;
+  if (!listed_) return true;
   look();
+  if (listed_->contains(pod.str())) return true;
   return std::ranges::any_of(entries_, [&](const auto& item) {
     const Entry& one = item.second;
-    return one.is_unclaimed() || !one.is_readable() || is_its(one.pod) ||
+    const bool is_near = one.claim && one.claim->space == pod.space;
+    return is_near || one.is_unclaimed() || !one.is_readable() || is_its(one.pod) ||
            (one.holder && is_its(one.holder->pod));
   });
+}
+
+// A claim whose entry goes may have been unprepared, or have lost it: the kubelet knows.
+void LedgerCache::note_loss(const std::string& id) {
+  const auto lost = entries_.find(id);
+  if (lost == entries_.end() || !lost->second.claim || !lost->second.pod || !listed_) return;
+  listed_->insert(lost->second.pod->str());
 }
 
 // Names are taken before files are read: a change in between is reported the next time.
@@ -82,6 +92,7 @@ void LedgerCache::look() {
     if (auto entry = ledger_.look(*id)) {
       entries_.insert_or_assign(*id, *std::move(entry));
     } else {
+      note_loss(*id);
       entries_.erase(*id);
     }
   }

@@ -28,12 +28,14 @@ class LedgerCache {
   void note(const std::vector<PodDevices>& listed);
   /// Whether a device may be the pod's: most pods of a node have none, and need not wait for the
   /// kubelet. An entry is the pod's, or of a pod of its name, or promised to a pod that is not
-  /// known, or cannot be read; or a pod of its name is listed, whose entry may be lost. True before
-  /// the first list.
+  /// known, or cannot be read; or a pod of its name is listed, whose entry may be lost; or it may
+  /// have reserved a claim of its namespace that was prepared for another pod, of which the kubelet
+  /// alone knows. True before the first list.
   bool concerns(const Pod& pod);
 
  private:
   void look();
+  void note_loss(const std::string& id);
 
   const Ledger& ledger_;
   std::mutex mutex_;

@@ -16,8 +16,10 @@
 #include "libcni/plugin/plugin.h"
 #include "netlink/types/fd.h"
 #include "plugins/devices/agent/daemon.h"
+#include "plugins/devices/agent/dra/slices/withdraw.h"
 #include "plugins/devices/agent/inventory/inventory.h"
 #include "plugins/devices/agent/log.h"
+#include "plugins/devices/agent/nri/commands.h"
 #include "plugins/devices/agent/pools/pools.h"
 #include "plugins/devices/agent/stock/stock.h"
 #include "plugins/devices/protocol/message.h"
@@ -37,9 +39,39 @@ struct Options {
   Paths paths = {};
   std::string log_level = "info";
   bool schema = false, keys = false, validate = false;
-  bool list = false, status = false;  ///< subcommands
+  bool list = false, status = false, withdraw = false;  ///< subcommands
   bool list_json = false;
+  bool nri_log = false, nri_inject = false;  ///< subcommands of nri
+  nri::Meeting meeting = {};
+  nri::LogOptions log = {};
+  std::vector<std::string> allowed;  ///< namespaces
 };
+
+// NRI of the container runtime. The subcommands are plugins of it, processes of their own.
+void define_nri(CLI::App& app, Options& options) {
+  app.add_option("--nri-socket", options.paths.nri_socket,
+                 "socket of the container runtime's NRI, /var/run/nri/nri.sock, to see pods end; "
+                 "empty: none");
+  CLI::App* const all = app.add_subcommand("nri", "plugins of the container runtime, by NRI");
+  all->require_subcommand(1);
+  CLI::App* const log = all->add_subcommand("log", "print the life of pods as lines of JSON");
+  CLI::App* const inject = all->add_subcommand(
+      "inject", "add device nodes, CDI devices and sysctls that annotations of pods ask for");
+  for (CLI::App* const one : {log, inject}) {
+    one->add_option("--socket", options.meeting.peer.socket, "socket of the container runtime")
+        ->capture_default_str();
+    one->add_option("--name", options.meeting.identity.name, "name of the plugin");
+    one->add_option("--index", options.meeting.identity.index,
+                    "two digits: the runtime calls plugins in this order");
+  }
+  log->add_flag("--containers", options.log.containers, "events of containers, too");
+  log->add_option("--cni-cache", options.log.cache, "cache directory of the runtime's CNI")
+      ->capture_default_str();
+  inject->add_option("--allow", options.allowed, "namespace whose pods may ask; repeatable")
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+  log->callback([&options] { options.nri_log = true; });
+  inject->callback([&options] { options.nri_inject = true; });
+}
 
 void define(CLI::App& app, Options& options) {
   app.set_version_flag("--version", cat("patchbay-agent ", cni::build_text()));
@@ -51,6 +83,8 @@ void define(CLI::App& app, Options& options) {
   path("--kubelet-dir", options.paths.kubelet_dir, "root directory of the kubelet");
   path("--ledger", options.paths.places.ledger, "directory of the ledger, which survives a reboot");
   path("--socket", options.paths.socket, "socket for the plugin devices");
+  path("--plugin-dir", options.paths.plugin_dir,
+       "directory of plugins, which are asked about the parameters of claims if they are there");
   path("--cdi-dir", options.paths.places.cdi, "directory of CDI specs; empty: none are written");
   path("--device-info-dir", options.paths.places.device_info,
        "directory of device-info files; empty: none are written");
@@ -73,6 +107,10 @@ void define(CLI::App& app, Options& options) {
                      "kubelet does not read them")
       ->fallthrough()
       ->callback([&options] { options.status = true; });
+  app.add_subcommand("withdraw",
+                     "remove the ResourceSlices of this node, before the agent is removed from it")
+      ->fallthrough()
+      ->callback([&options] { options.withdraw = true; });
 }
 
 void add_if(Json& out, const char* key, const std::string& value) {
@@ -104,6 +142,7 @@ void describe(Json& out, const Entry& entry) {
     out["pod"] = entry.pod->str();
     add_if(out, "uid", entry.pod->uid);
   }
+  if (entry.claim) out["claim"] = entry.claim->str();
   if (entry.promised != 0) out["promised"] = entry.promised;
   if (entry.holder) {
     out["interface"] = entry.holder->interface;
@@ -236,6 +275,16 @@ int list(const Options& options) {
   return 0;
 }
 
+// Pods keep their devices while the API server is away: no exit status of its own, by which a
+// liveness probe would end the agent.
+void print(const SlicesStatus& slices) {
+  std::cout << cat("ResourceSlices: ", slices.devices, slices.devices == 1 ? " device" : " devices",
+                   ", generation ", slices.generation, "\n")
+            << std::flush;
+  if (slices.error.empty()) return;
+  std::cerr << "patchbay-agent: the ResourceSlices are not up to date: " << slices.error << '\n';
+}
+
 // Asks the agent that serves the socket. \throws netlink::Error where none answers within 5 s.
 int status(const Options& options) {
   const auto answer = answer_in(cni::exchange_line(
@@ -251,7 +300,17 @@ int status(const Options& options) {
     std::cerr << "patchbay-agent: the kubelet does not read the list of '" << one.name
               << "': no pod gets its devices. Is the kubelet running? Its log says more\n";
   }
+  if (answer.slices) print(*answer.slices);
   return are_read ? 0 : 1;
+}
+
+// Without DRA there are none.
+int withdraw(const Options& options) {
+  const Pools pools = Pools::load(options.config);
+  if (!pools.dra) return 0;
+  const std::size_t count = dra::withdraw_slices(*pools.dra);
+  std::cout << cat("removed ", count, count == 1 ? " ResourceSlice\n" : " ResourceSlices\n");
+  return 0;
 }
 
 // Why it cannot start is a line of its log, too.
@@ -264,7 +323,21 @@ int serve(const Options& options) try {
   return 1;
 }
 
-int run(const Options& options) {
+// As an external plugin of the runtime.
+int serve_nri(Options& options) {
+  const char* const name = options.nri_log ? "patchbay-log" : "patchbay-inject";
+  auto& [given, index] = options.meeting.identity;
+  if (given.empty()) given = name;
+  if (index.empty()) index = options.nri_log ? "90" : "10";
+  if (options.nri_log) {
+    nri::log_pods(std::move(options.meeting), options.log);
+  } else {
+    nri::inject(std::move(options.meeting), options.allowed);
+  }
+  return 0;
+}
+
+int run(Options& options) {
   cni::set_log_level(cni::level_of(options.log_level).value_or(Level::kInfo));
   if (options.schema) {
     std::cout << pools_schema().dump(4) << '\n';
@@ -276,6 +349,10 @@ int run(const Options& options) {
     return list(options);
   } else if (options.status) {
     return status(options);
+  } else if (options.withdraw) {
+    return withdraw(options);
+  } else if (options.nri_log || options.nri_inject) {
+    return serve_nri(options);
   } else {
     return serve(options);
   }
@@ -287,10 +364,12 @@ int run(const Options& options) {
 }  // namespace devices
 
 int main(int argc, char** argv) try {
+  if (cni::as_error([&] { return devices::nri::run_preinstalled(argv[0]); })) return 0;
   devices::Options options;
   CLI::App app("Offers devices of the node to pods: a device plugin of the kubelet.",
                "patchbay-agent");
   devices::define(app, options);
+  devices::define_nri(app, options);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& e) {

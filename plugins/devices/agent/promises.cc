@@ -21,6 +21,7 @@ const PodDevices* Listing::owner_of(const Entry& entry) const {
 }
 
 Fate Reconciler::decide(const Entry& entry, const Listing& listing, std::int64_t now) {
+  if (entry.claim) return Fate::kStays;  // the kubelet says when it ends: NodeUnprepareResources
   if (const PodDevices* const owner = listing.owner_of(entry)) {
     missed_since_.erase(entry.id);
     // A list that was asked for before Allocate may still have the device's earlier pod.

@@ -18,10 +18,18 @@ struct Owned {
   bool operator==(const Owned&) const = default;
 };
 
+/// A device of a claim that a pod has.
+struct ListedClaim {
+  std::string space, name;    ///< of the claim
+  std::string device, share;  ///< as the ResourceSlice and the allocation name it
+  bool operator==(const ListedClaim&) const = default;
+};
+
 /// A pod of the node, by namespace and name: PodResources has no UID.
 struct PodDevices {
   std::string space, name;
-  std::vector<Owned> devices;  ///< of all its containers
+  std::vector<Owned> devices;            ///< of all its containers
+  std::vector<ListedClaim> claims = {};  ///< and their claims of DRA
   bool operator==(const PodDevices&) const = default;
 };
 

@@ -18,6 +18,7 @@ using nlohmann::json;
 
 constexpr std::string_view kVerbs[] = {"claim", "status"};  // the order is that of Verb
 constexpr std::size_t kMaxText = 512;  // a name of Kubernetes has at most 253 bytes
+constexpr std::size_t kMaxError = 4096;
 
 std::string dump(const json& message) {
   return cat(message.dump(-1, ' ', false, json::error_handler_t::replace), "\n");
@@ -77,6 +78,15 @@ std::vector<std::string> devices_at(const Reader& place) {
   return out;
 }
 
+SlicesStatus slices_at(const Reader& place) {
+  SlicesStatus out;
+  place.into("generation", out.generation, 0, INT64_MAX);
+  place.into("slices", out.slices, 0, INT32_MAX);
+  place.into("devices", out.devices, 0, INT32_MAX);
+  place.into("error", out.error);
+  return out;
+}
+
 }  // namespace
 
 std::string line_of(const Question& question) {
@@ -105,7 +115,14 @@ std::string line_of(Verb verb, const Answer& answer) {
                          {"healthy", one.healthy},
                          {"read", one.is_read}});
   }
-  return dump({{"resources", resources}});
+  json out = {{"resources", std::move(resources)}};
+  if (answer.slices) {
+    out["slices"] = {{"generation", answer.slices->generation},
+                     {"slices", answer.slices->slices},
+                     {"devices", answer.slices->devices},
+                     {"error", answer.slices->error.substr(0, kMaxError)}};
+  }
+  return dump(out);
 }
 
 Question question_in(std::string_view line) {
@@ -141,6 +158,7 @@ Answer answer_in(std::string_view line) {
     one.into("healthy", into.healthy, 0, INT32_MAX);
     one.into("read", into.is_read);
   }
+  if (const Reader slices = root["slices"]; slices.present()) out.slices = slices_at(slices);
   return out;
 }
 

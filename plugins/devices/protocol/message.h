@@ -18,7 +18,8 @@
 ///     {"devices":["0000:03:00.1"]}
 ///     {"error":{"code":11,"msg":"…","details":"…"}}
 ///     {"version":1,"do":"status"}
-///     {"resources":[{"name":"vendor.example/nic","devices":8,"healthy":8,"read":true}]}
+///     {"resources":[{"name":"vendor.example/nic","devices":8,"healthy":8,"read":true}],
+///      "slices":{"generation":3,"slices":1,"devices":8,"error":""}}
 namespace devices {
 
 inline constexpr int kProtocolVersion = 1;
@@ -41,9 +42,17 @@ struct ResourceState {
   bool operator==(const ResourceState&) const = default;
 };
 
+/// The ResourceSlices of the node.
+struct SlicesStatus {
+  std::int64_t generation = 0, slices = 0, devices = 0;  ///< generation 0: none was published
+  std::string error = {};  ///< why they are not as they should be; empty: they are
+  bool operator==(const SlicesStatus&) const = default;
+};
+
 struct Answer {
   std::vector<std::string> devices = {};      ///< of kClaim
   std::vector<ResourceState> resources = {};  ///< of kStatus
+  std::optional<SlicesStatus> slices = {};    ///< of kStatus; nullopt: the agent has no DRA
   std::optional<cni::Error> error = {};
 };
 

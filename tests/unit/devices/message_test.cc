@@ -35,6 +35,9 @@ TEST_CASE("answers are read as they were written") {
   CHECK(devices::answer_in(devices::line_of(Verb::kClaim, {})).devices.empty());
   const Answer state{.resources = {{"vendor.example/nic", 8, 7}}};
   CHECK(devices::answer_in(devices::line_of(Verb::kStatus, state)).resources == state.resources);
+  CHECK_FALSE(devices::answer_in(devices::line_of(Verb::kStatus, state)).slices);
+  const Answer slices{.slices = devices::SlicesStatus{7, 2, 130, "the server is away"}};
+  CHECK(devices::answer_in(devices::line_of(Verb::kStatus, slices)).slices == slices.slices);
   const Answer failed{.error = cni::Error(cni::Code::kTryAgainLater, "ask the kubelet", "absent")};
   const auto error = devices::answer_in(devices::line_of(Verb::kClaim, failed)).error;
   REQUIRE(error);

@@ -135,3 +135,15 @@ TEST_CASE("metrics have a line for each resource, with help and type") {
                   "patchbay_agent_allocations_total{resource=\"vendor.example/nic\"} 12\n") !=
         std::string::npos);
 }
+
+TEST_CASE("with DRA metrics have lines of the ResourceSlices") {
+  const devices::dra::SliceState state{.generation = 7, .slices = 2, .devices = 130, .errors = 1};
+  const auto text = devices::metrics_text({}, state);
+  CHECK(text.find("\npatchbay_agent_slice_generation 7\n") != std::string::npos);
+  CHECK(text.find("\npatchbay_agent_slices_right 1\n") != std::string::npos);
+  CHECK(text.find("# TYPE patchbay_agent_slice_errors_total counter\n") != std::string::npos);
+  auto wrong = state;
+  wrong.error = "the server is away";
+  CHECK(devices::metrics_text({}, wrong).find("slices_right 0\n") != std::string::npos);
+  CHECK(devices::metrics_text({}).find("slice") == std::string::npos);
+}

@@ -112,6 +112,41 @@ TEST_CASE("a virtual function has its parent, and the physical function its chil
         std::vector<std::string>{"/dev/vfio/17", "/dev/vfio/vfio"});
 }
 
+TEST_CASE("hardware has its PCIe root, RDMA and SR-IOV, a link its MAC and its first addresses") {
+  FakeSysfs sysfs;
+  sysfs.add_nic("0000:03:00.0", "ice", "ens5");
+  const std::string at = "devices/pci0000:00/0000:00:1c.0/0000:03:00.0",
+                    listed = "bus/pci/devices/";
+  fs::create_directories(fs::path(sysfs.root()) / "devices/pci0000:00/0000:00:1c.0");
+  fs::rename(fs::path(sysfs.root()) / (listed + "0000:03:00.0"), fs::path(sysfs.root()) / at);
+  sysfs.point(listed + "0000:03:00.0", at);
+  sysfs.write(at + "/sriov_totalvfs", "8");
+  sysfs.write(at + "/infiniband/mlx5_0/node_type", "1");
+  sysfs.add_nic("0000:04:00.0", "ice", "");
+  sysfs.write(listed + "0000:04:00.0/sriov_totalvfs", "0");
+  Link used = link(2, "ens5");
+  used.mac = mac("02:00:00:00:00:01");
+  const auto address = [](const char* text) {
+    return netlink::LinkAddress{.link = 2, .cidr = netlink::Cidr::parse(text).value()};
+  };
+  const auto all = devices::inventory(
+      {.links = {used},
+       .addresses = {address("10.0.0.1/24"), address("10.0.0.2/24"), address("2001:db8::1/64")}},
+      devices::Sysfs(sysfs.root()).hardware());
+  const Device& nic = find(all, "0000:03:00.0");
+  CHECK(nic.pcie_root == "pci0000:00");
+  CHECK(nic.rdma);
+  CHECK(nic.sriov);
+  REQUIRE(nic.link);
+  CHECK(nic.link->mac == used.mac);
+  CHECK(nic.link->ipv4 == "10.0.0.1/24");
+  CHECK(nic.link->ipv6 == "2001:db8::1/64");
+  const Device& other = find(all, "0000:04:00.0");
+  CHECK(other.pcie_root.empty());
+  CHECK_FALSE(other.rdma);
+  CHECK_FALSE(other.sriov);
+}
+
 TEST_CASE("what the node uses is kept back, each with its reason") {
   Link lo = link(1, "lo"), port = link(4, "port"), vlan = link(6, "eth0.5", "vlan");
   lo.loopback = true;

@@ -54,7 +54,7 @@ netlink::Fd listen_at(const std::string& path) {
 TEST_CASE("an instance of the agent ends when it has had no socket for a moment") {
   const surroundings::Folder dir;
   const std::string name = Endpoint::prefix("vendor.example/nic");
-  devices::Instances others({dir.path(), "/nonexistent"}, "vendor.example/nic");
+  devices::Instances others({dir.path(), "/nonexistent"}, name);
   const auto now = devices::Instances::Clock::now();
   const auto ended = [&](int after) {
     others.look(now + milliseconds(after));

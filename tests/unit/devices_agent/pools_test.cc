@@ -128,6 +128,50 @@ TEST_CASE("keys that contradict each other are refused with the path of one") {
             .starts_with("pools[0].nodes[0]: expected a path below /dev/"));
 }
 
+TEST_CASE(
+    "the bandwidth of slots is a number or a quantity, and makes one device of them with dra") {
+  const auto with = [](const json& bandwidth, const char* parent = "eth1", bool dra = true) {
+    json slots = {{"count", 20}, {"bandwidth", bandwidth}};
+    if (parent != nullptr) slots["parent"] = parent;
+    json out = {{"pools", json::array({{{"resource", "v.example/slot"},
+                                        {"slots", slots},
+                                        {"plugins", json::array({{{"type", "macvlan"}}})}}})}};
+    if (dra) out["dra"] = {{"node", "n1"}};
+    return out;
+  };
+  const auto read = [&](const json& value) {
+    return Pools::parse(with(value).dump()).pools.at(0).slots.at(0).bandwidth;
+  };
+  CHECK(read("10G") == 10'000'000'000);
+  CHECK(read(25'000'000'000) == 25'000'000'000);
+  for (const json& wrong :
+       {json("fast"), json("10Gbit"), json("-1"), json(0), json(1.5), json(true)}) {
+    CHECK(refusal_of(with(wrong)).find("pools[0].slots.bandwidth") == 0);
+  }
+  CHECK(refusal_of(with("19k")).find("at least 1000 bits per second for each slot") !=
+        std::string::npos);
+  CHECK(refusal_of(with("10G", nullptr)).find("expected no such key without parent") !=
+        std::string::npos);
+  CHECK(refusal_of(with("10G", "eth1", false)).find("without dra") != std::string::npos);
+  json two = with("10G");
+  two["pools"].push_back(two["pools"][0]);
+  two["pools"][1]["resource"] = "v.example/other";
+  two["pools"][1]["slots"]["first"] = 21;
+  CHECK(refusal_of(two).find("also of v.example/slot") != std::string::npos);
+}
+
+TEST_CASE("with dra the name of a resource fits into an attribute") {
+  const auto named = [](std::size_t size) {
+    const std::string name = "v.example/" + std::string(size - 10, 'n');
+    return json{
+        {"dra", {{"node", "n1"}}},
+        {"pools", json::array({{{"resource", name},
+                                {"devices", json::array({{{"name", json::array({"eth1"})}}})}}})}};
+  };
+  CHECK(refusal_of(named(64)) == "accepted");
+  CHECK(refusal_of(named(65)).find("at most 64 bytes") != std::string::npos);
+}
+
 TEST_CASE("plugins are a list of plugins that patchbay-agent can complete") {
   const auto with = [](const char* plugins, const char* rest = R"("devices": [{"name": ["a"]}])") {
     return refusal_of(

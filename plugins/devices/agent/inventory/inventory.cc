@@ -121,6 +121,12 @@ class Assembly {
     for (const Link& other : node_.links) {
       if (other.index == link.parent_index && !link.parent_nsid) out.parent = other.name;
     }
+    out.mac = link.mac;
+    for (const netlink::LinkAddress& one : node_.addresses) {
+      if (one.link != link.index || !is_global(one)) continue;
+      std::string& first = one.cidr.ip.is_v4() ? out.ipv4 : out.ipv6;
+      if (first.empty()) first = one.cidr.str();
+    }
     return out;
   }
 
@@ -142,7 +148,10 @@ class Assembly {
                   .numa = one.numa,
                   .pci = one.pci,
                   .physical_function = one.physical_function,
-                  .virtual_functions = one.virtual_functions};
+                  .virtual_functions = one.virtual_functions,
+                  .pcie_root = one.pcie_root,
+                  .rdma = one.rdma,
+                  .sriov = one.sriov};
     for (const std::string& name : one.links) {
       const auto link = by_name_.find(name);
       if (link == by_name_.end() || taken_.contains(link->second->index)) continue;

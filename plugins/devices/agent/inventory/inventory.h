@@ -27,6 +27,8 @@ struct DeviceLink {
   bool up = false;          ///< set up by an operator
   bool carrier = false;     ///< operational
   std::string parent = {};  ///< the link that it stands on
+  std::optional<netlink::Mac> mac = {};
+  std::string ipv4 = {}, ipv6 = {};  ///< its first global address of the family, or ""
   bool operator==(const DeviceLink&) const = default;
 };
 
@@ -46,6 +48,9 @@ struct Device {
   std::vector<std::string> virtual_functions = {};  ///< PCI addresses
   std::string kept_back = {};  ///< why it is never offered unless forced; empty: it may be
   bool forcible = true;        ///< whether it can be offered all the same
+  std::string pcie_root = {};  ///< "pci0000:00"; empty: unknown
+  bool rdma = false;           ///< it has RDMA devices
+  bool sriov = false;          ///< it can have virtual functions
   bool operator==(const Device&) const = default;
 };
 

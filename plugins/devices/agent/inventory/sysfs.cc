@@ -86,6 +86,15 @@ std::string pci_above(std::string path) {
   return {};
 }
 
+// The root complex in the path of a PCI device: "/sys/devices/pci0000:00/0000:00:1c.0/...".
+std::string root_above(const std::string& path) {
+  constexpr std::string_view kFolder = "/devices/";
+  const auto at = path.find(cat(kFolder, "pci"));
+  if (at == path.npos) return {};
+  const auto begin = at + kFolder.size();
+  return path.substr(begin, path.find('/', begin) - begin);
+}
+
 }  // namespace
 
 std::string Sysfs::path(const std::string& bus, const std::string& name) const {
@@ -109,6 +118,10 @@ Hardware Sysfs::read(const std::string& bus, const std::string& name) const {
   out.vendor = without_prefix(line_of(cat(pci, "/vendor")));
   out.device = without_prefix(line_of(cat(pci, "/device")));
   out.numa = numa_of(line_of(cat(pci, "/numa_node")));
+  if (!out.pci.empty()) out.pcie_root = root_above(resolved(pci));
+  out.rdma = !cni::names_in(cat(at, "/infiniband")).empty();
+  const std::string functions = line_of(cat(at, "/sriov_totalvfs"));
+  out.sriov = !functions.empty() && functions != "0";
   return out;
 }
 

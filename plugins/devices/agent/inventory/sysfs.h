@@ -18,6 +18,9 @@ struct Hardware {
   std::string physical_function;  ///< PCI address
   std::vector<std::string> virtual_functions;
   std::vector<std::string> links;  ///< sorted; of the network namespace that sysfs belongs to
+  std::string pcie_root = {};      ///< "pci0000:00"; empty: unknown
+  bool rdma = false;               ///< it has RDMA devices
+  bool sriov = false;              ///< it can have virtual functions
 };
 
 class Sysfs {

@@ -172,7 +172,7 @@ grpc::ServerUnaryReactor* DevicePlugin::GetDevicePluginOptions(
 
 grpc::ServerWriteReactor<Feed::List>* DevicePlugin::ListAndWatch(
     grpc::CallbackServerContext* /*context*/, const v1beta1::Empty* /*request*/) {
-  return resource_.feed.open(this);
+  return resource_.feed.streams().open(this);
 }
 
 grpc::ServerUnaryReactor* DevicePlugin::GetPreferredAllocation(

@@ -44,7 +44,7 @@ class DevicePlugin final : public v1beta1::DevicePlugin::CallbackService {
   explicit DevicePlugin(Resource& resource) : resource_(resource) {}
 
   /// Ends its streams, which would last as long as the server.
-  void end_streams() { resource_.feed.end(this); }
+  void end_streams() { resource_.feed.streams().end(this); }
 
   grpc::ServerUnaryReactor* GetDevicePluginOptions(grpc::CallbackServerContext* context,
                                                    const v1beta1::Empty* request,

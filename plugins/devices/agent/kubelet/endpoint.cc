@@ -77,56 +77,69 @@ std::optional<std::chrono::seconds> age_of(const std::string& path) {
 // For a kubelet that found the socket in plugins_registry.
 class Endpoint::Registration final : public pluginregistration::Registration::CallbackService {
  public:
-  Registration(Resource& resource, const std::string& path) : resource_(resource), path_(path) {}
+  Registration(const Served& served, const std::string& path) : served_(served), path_(path) {}
 
   grpc::ServerUnaryReactor* GetInfo(grpc::CallbackServerContext* context,
                                     const pluginregistration::InfoRequest* /*request*/,
                                     pluginregistration::PluginInfo* answer) override {
-    answer->set_type("DevicePlugin");
-    answer->set_name(resource_.name);
+    answer->set_type(served_.type);
+    answer->set_name(served_.name);
     answer->set_endpoint(path_);
-    answer->add_supported_versions("v1beta1");
+    for (const std::string& one : served_.versions) answer->add_supported_versions(one);
     return finish(context, Status::OK);
   }
 
   grpc::ServerUnaryReactor* NotifyRegistrationStatus(
       grpc::CallbackServerContext* context, const pluginregistration::RegistrationStatus* request,
       pluginregistration::RegistrationStatusResponse* /*answer*/) override {
+    std::string error;
     if (request->plugin_registered()) {
-      log(Level::kInfo, cat("registered by '", path_, "'"), {.resource = resource_.name});
+      log(Level::kInfo, cat("registered by '", path_, "'"), {.resource = served_.name});
     } else {
+      error = cat("the kubelet refuses it: ", clean(request->error()));
       log(Level::kError, cat("register by '", path_, "'"),
-          {.resource = resource_.name, .error = clean(request->error())});
+          {.resource = served_.name, .error = error});
     }
+    if (served_.registered) served_.registered(error);
     return finish(context, Status::OK);
   }
 
  private:
-  Resource& resource_;
+  const Served& served_;
   const std::string& path_;
 };
 
 struct Endpoint::Services {
-  Services(Resource& resource, const std::string& path)
-      : plugin(resource), registration(resource, path) {}
+  Services(Served of, const std::string& path)
+      : served(std::move(of)), registration(served, path) {}
 
-  DevicePlugin plugin;
+  const Served served;
   Registration registration;
   std::unique_ptr<grpc::Server> server;
 };
 
-Endpoint::Endpoint(Resource& resource, const std::string& folder)
-    : name_(cat(prefix(resource.name), own_instance(), next_number(), ".sock")),
+Served served_by(Resource& resource) {
+  const auto service = std::make_shared<DevicePlugin>(resource);
+  return {.type = "DevicePlugin",
+          .name = resource.name,
+          .versions = {"v1beta1"},
+          .prefix = Endpoint::prefix(resource.name),
+          .services = {service},
+          .end_streams = [&service = *service] { service.end_streams(); }};
+}
+
+Endpoint::Endpoint(Served served, const std::string& folder)
+    : name_(cat(served.prefix, own_instance(), next_number(), served.ending)),
       path_(cat(folder, "/", name_)) {
   cni::socket_address(path_);  // before gRPC refuses it without a reason
   if (!cni::Dir::exists(folder)) {
     throw cni::Error(cni::Code::kTryAgainLater,
                      cat("listen on '", path_, "': the folder does not exist"));
   }
-  services_ = std::make_unique<Services>(resource, path_);
+  services_ = std::make_unique<Services>(std::move(served), path_);
   grpc::ServerBuilder builder;
   set_limits(builder);
-  builder.RegisterService(&services_->plugin);
+  for (const auto& one : services_->served.services) builder.RegisterService(one.get());
   builder.RegisterService(&services_->registration);
   builder.AddListeningPort(cat("unix:", path_), grpc::InsecureServerCredentials());
   services_->server = builder.BuildAndStart();
@@ -147,7 +160,7 @@ Endpoint::~Endpoint() {
 
 void Endpoint::withdraw() {
   if (is_in_place()) ::unlink(path_.c_str());
-  services_->plugin.end_streams();
+  services_->served.end_streams();
 }
 
 bool Endpoint::is_in_place() const {
@@ -183,8 +196,8 @@ void Endpoint::remove_stale(const std::string& folder, const std::string& begin,
   }
 }
 
-Instances::Instances(std::vector<std::string> folders, const std::string& resource)
-    : folders_(std::move(folders)), prefix_(Endpoint::prefix(resource)) {}
+Instances::Instances(std::vector<std::string> folders, std::string prefix)
+    : folders_(std::move(folders)), prefix_(std::move(prefix)) {}
 
 // A process binds a socket and then listens on it: one that is young and refuses may be about to.
 std::map<std::string, bool> Instances::found() const {

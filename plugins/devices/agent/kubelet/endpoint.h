@@ -3,6 +3,7 @@
 #include <sys/types.h>
 
 #include <chrono>
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
@@ -12,14 +13,29 @@
 
 namespace devices {
 
-/// A socket on which the kubelet reaches a resource: DevicePlugin, and the Registration that it
-/// asks a socket in plugins_registry for. It serves as long as it exists. The socket is removed
-/// with it, unless another has its name.
+/// What the kubelet reaches by a socket, and what the socket says of itself where it is asked
+/// (PluginInfo).
+struct Served {
+  std::string type, name;  ///< "DevicePlugin" and a resource, "DRAPlugin" and a driver
+  std::vector<std::string> versions;
+  std::string prefix, ending = ".sock";  ///< of the names of its sockets
+  std::vector<std::shared_ptr<grpc::Service>> services;
+  std::function<void()> end_streams;  ///< which would last as long as the server
+  /// The kubelet says whether it has registered it: an error, or nothing. In a thread of gRPC.
+  std::function<void(const std::string& error)> registered = {};
+};
+
+/// A resource of the kubelet's device plugin API.
+Served served_by(Resource& resource);
+
+/// A socket on which the kubelet reaches a face, and the Registration that it asks a socket in
+/// plugins_registry for. It serves as long as it exists. The socket is removed with it, unless
+/// another has its name.
 class Endpoint {
  public:
   /// Listens on a new socket in the folder, whose name no other process has, nor this one had.
   /// \throws cni::Error, netlink::Error.
-  Endpoint(Resource& resource, const std::string& folder);
+  Endpoint(Served served, const std::string& folder);
   ~Endpoint();
   Endpoint(const Endpoint&) = delete;
   Endpoint& operator=(const Endpoint&) = delete;
@@ -52,14 +68,15 @@ class Endpoint {
   ino_t inode_ = 0;
 };
 
-/// Other instances of the agent that serve a resource, by their sockets in the folders of the
+/// Other instances of the agent that serve the same, by their sockets in the folders of the
 /// kubelet: during an upgrade two overlap. Kubelets that keep one client for a resource drop that
 /// of this instance when the stream of another one ends, or its socket is removed.
 class Instances {
  public:
   using Clock = std::chrono::steady_clock;
 
-  Instances(std::vector<std::string> folders, const std::string& resource);
+  /// \param prefix of the names of their sockets
+  Instances(std::vector<std::string> folders, std::string prefix);
 
   /// Looks at the folders. An instance has ended if it had a socket, and has listened on none for a
   /// moment: one that registers again has none for less. One that was never seen to listen may be

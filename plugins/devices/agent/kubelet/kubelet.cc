@@ -7,7 +7,9 @@
 namespace devices {
 
 Kubelet::Kubelet(Core& core, const std::string& dir) : core_(core), worker_(kMaxWaitingCalls) {
-  for (const std::string& name : core.resources()) resources_.emplace_back(name, core, worker_);
+  for (const Pool& pool : core.pools().pools) {
+    if (pool.device_plugin) resources_.emplace_back(pool.resource, core, worker_);
+  }
   publish();
   core.subscribe([this] {
     if (publishing_.exchange(true)) return;

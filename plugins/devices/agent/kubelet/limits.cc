@@ -23,13 +23,12 @@ std::shared_ptr<grpc::Channel> channel_to(const std::string& path, int most) {
                                    arguments);
 }
 
-std::string clean(const std::string& text) {
-  constexpr std::size_t kMost = 200;
-  std::string out = text.substr(0, kMost);
+std::string clean(const std::string& text, std::size_t most) {
+  std::string out = text.substr(0, most);
   for (char& c : out) {
     if (c < ' ' || c > '~') c = '?';
   }
-  if (text.size() > kMost) out += "...";
+  if (text.size() > most) out += "...";
   return out;
 }
 

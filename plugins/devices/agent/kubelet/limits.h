@@ -33,8 +33,8 @@ inline constexpr int kMaxMetadataBytes = 8 << 10;
 std::shared_ptr<grpc::Channel> channel_to(const std::string& path, int most);
 
 /// A text that others chose, for the log and for errors: '?' for each byte that is not printable
-/// ASCII, "..." for what is beyond 200 characters.
-std::string clean(const std::string& text);
+/// ASCII, "..." for what is beyond so many characters.
+std::string clean(const std::string& text, std::size_t most = 200);
 
 /// Writes what gRPC and protobuf log as lines of the agent's log, which are JSON: errors, at most
 /// one a second of each, because others can cause them at any rate. Before they are used.

@@ -15,20 +15,41 @@
 
 namespace devices {
 
+namespace {
+
+// Containers may share a claim.
+void add_claims(PodDevices& out, const v1::PodResources& pod, const std::string& driver) {
+  for (const auto& container : pod.containers()) {
+    for (const auto& claim : container.dynamic_resources()) {
+      for (const auto& one : claim.claim_resources()) {
+        if (one.driver_name() != driver) continue;
+        ListedClaim listed{claim.claim_namespace(), claim.claim_name(), one.device_name(),
+                           one.share_id()};
+        if (std::ranges::find(out.claims, listed) == out.claims.end()) {
+          out.claims.push_back(std::move(listed));
+        }
+      }
+    }
+  }
+}
+
+}  // namespace
+
 // Containers of a pod may have devices of one resource, and one container several lists of it: of
 // each NUMA node.
 PodDevices devices_of(const v1::PodResources& pod, const Wanted& wanted) {
   std::map<std::string, std::set<std::string>> found;
   for (const auto& container : pod.containers()) {
     for (const auto& devices : container.devices()) {
-      if (devices.device_ids().empty() || !wanted(devices.resource_name())) continue;
+      if (devices.device_ids().empty() || !wanted.has(devices.resource_name())) continue;
       found[devices.resource_name()].insert(devices.device_ids().begin(),
                                             devices.device_ids().end());
     }
   }
-  PodDevices out{pod.namespace_(), pod.name(), {}};
+  PodDevices out{.space = pod.namespace_(), .name = pod.name(), .devices = {}};
   for (const auto& [resource, ids] : found)
     out.devices.push_back({resource, {ids.begin(), ids.end()}});
+  if (!wanted.driver.empty()) add_claims(out, pod, wanted.driver);
   return out;
 }
 

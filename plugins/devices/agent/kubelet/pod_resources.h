@@ -15,8 +15,11 @@
 
 namespace devices {
 
-/// Whether devices of a resource are listed.
-using Wanted = std::function<bool(const std::string& resource)>;
+/// Whether devices of a resource are listed, and the driver of DRA whose are.
+struct Wanted {
+  std::function<bool(const std::string& resource)> has;
+  std::string driver = {};  ///< empty: none
+};
 
 /// The devices that a pod has in an answer of PodResources, each once, and none of other resources.
 PodDevices devices_of(const v1::PodResources& pod, const Wanted& wanted);

@@ -134,12 +134,13 @@ Registrar::Registrar(Folders folders, std::deque<Resource>& resources)
     for (const std::string& folder : {folders_.plugins, folders_.registry}) {
       Endpoint::remove_stale(folder, Endpoint::prefix(resource.name), kAboutToListen);
     }
-    faces_.push_back(std::make_unique<Face>(
-        Face{.resource = resource,
-             .others = Instances({folders_.plugins, folders_.registry}, resource.name)}));
+    faces_.push_back(
+        std::make_unique<Face>(Face{.resource = resource,
+                                    .others = Instances({folders_.plugins, folders_.registry},
+                                                        Endpoint::prefix(resource.name))}));
   }
   for (const auto& face : faces_)
-    face->resource.feed.on_change([this] { loop_.post([this] { look_soon(); }); });
+    face->resource.feed.streams().on_change([this] { loop_.post([this] { look_soon(); }); });
   if (watch_.fd() >= 0) {
     loop_.watch(watch_.fd(), [this] {
       watch_.take();
@@ -161,7 +162,7 @@ Registrar::~Registrar() {
     face->former.reset();
     face->endpoint.reset();
   }
-  for (const auto& face : faces_) face->resource.feed.on_change({});
+  for (const auto& face : faces_) face->resource.feed.streams().on_change({});
 }
 
 void Registrar::look_soon() {
@@ -186,7 +187,7 @@ milliseconds Registrar::pass() {
   for (const auto& face : faces_) {
     if (stopping_) break;
     attend(*face);
-    all_read = all_read && face->resource.feed.size() > 0;
+    all_read = all_read && face->resource.feed.streams().size() > 0;
     has_others = has_others || face->others.any();
     settles = settles || Clock::now() < face->settled;
   }
@@ -205,7 +206,7 @@ void Registrar::find_kubelet() {
       face->patience = kPatience;
     }
   }
-  const auto is_read = [](const auto& face) { return face->resource.feed.size() > 0; };
+  const auto is_read = [](const auto& face) { return face->resource.feed.streams().size() > 0; };
   kubelet_listens_ = stamp_ && (std::ranges::all_of(faces_, is_read) || kubelet_.has_listener());
 }
 
@@ -238,7 +239,7 @@ void Registrar::attend(Face& face) {
 
 // For `status` and the metrics: without the kubelet's reading pods get no device.
 void Registrar::report(Face& face) const {
-  const bool is_read = face.resource.feed.size() > 0;
+  const bool is_read = face.resource.feed.streams().size() > 0;
   face.resource.core.note_read(face.resource.name, is_read);
   if (is_read == std::exchange(face.is_read, is_read)) return;
   log(is_read ? Level::kInfo : Level::kWarning,
@@ -255,15 +256,16 @@ bool Registrar::has_registry() const { return cni::Dir::exists(folders_.registry
 bool Registrar::was_dropped(const Face& face) const {
   if (!face.endpoint || !kubelet_listens_) return false;
   if (face.others.last_end() >= face.since) return true;
-  const auto drop = face.resource.feed.last_drop();
-  return face.resource.feed.size() == 0 && drop >= face.since && drop >= stamp_since_;
+  const auto drop = face.resource.feed.streams().last_drop();
+  return face.resource.feed.streams().size() == 0 && drop >= face.since && drop >= stamp_since_;
 }
 
 // Whether the kubelet has had time to read the list, and does not.
 bool Registrar::starves(const Face& face, Clock::time_point now) const {
-  if (!face.endpoint || !kubelet_listens_ || face.resource.feed.size() > 0) return false;
+  if (!face.endpoint || !kubelet_listens_ || face.resource.feed.streams().size() > 0) return false;
   if (face.way == Way::kCall && face.called != stamp_) return false;  // not registered yet
-  return now - std::max({face.until, face.resource.feed.last_end(), stamp_since_}) > face.patience;
+  return now - std::max({face.until, face.resource.feed.streams().last_end(), stamp_since_}) >
+         face.patience;
 }
 
 void Registrar::renew(Face& face, Clock::time_point now) const {
@@ -281,7 +283,7 @@ void Registrar::renew(Face& face, Clock::time_point now) const {
 // Allocate fails.
 void Registrar::retire(Face& face) const {
   if (!face.endpoint) return;
-  if (face.resource.feed.size() > 0) face.settled = Clock::now() + kSettle;
+  if (face.resource.feed.streams().size() > 0) face.settled = Clock::now() + kSettle;
   face.endpoint->withdraw();
   face.former = std::move(face.endpoint);
   face.former_until = Clock::now() + kPatience;
@@ -303,7 +305,7 @@ void Registrar::listen(Face& face) const {
   if (face.way == Way::kCall && !stamp_) return;  // it would remove the socket when it starts
   face.since = Clock::now();
   face.endpoint = std::make_unique<Endpoint>(
-      face.resource, face.way == Way::kFound ? folders_.registry : folders_.plugins);
+      served_by(face.resource), face.way == Way::kFound ? folders_.registry : folders_.plugins);
   face.until = Clock::now();
   log(Level::kInfo, cat("serve '", face.endpoint->path(), "'"), {.resource = face.resource.name});
 }

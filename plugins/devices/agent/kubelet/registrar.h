@@ -73,7 +73,7 @@ class Registrar {
   Registrar& operator=(const Registrar&) = delete;
 
  private:
-  using Clock = Feed::Clock;
+  using Clock = std::chrono::steady_clock;
   class Budget;
   struct Face;
 

@@ -8,6 +8,7 @@
 #include "libcni/config/names.h"
 #include "netlink/types/fd.h"
 #include "plugins/devices/agent/pools/pools.h"
+#include "plugins/devices/agent/pools/quantity.h"
 
 namespace devices {
 
@@ -18,6 +19,9 @@ using cni::Reader;
 using cni::Type;
 
 constexpr const char* kLinkNamePattern = "^[^/:% \\t\\n\\v\\f\\r\\x00]{1,15}$";
+
+constexpr const char* kBandwidthForm =
+    "bits per second, an integer from 1 or a text such as \"10G\"";
 
 constexpr auto kSelectorKeys = cni::keys(
     cni::key<&Selector::pci>({.name = "pci", .description = "PCI address: `0000:03:00.*`"}),
@@ -36,6 +40,17 @@ constexpr auto kSelectorKeys = cni::keys(
                         "function; of a virtual link: name of the link that it stands on"}),
     cni::key<&Selector::kind>(
         {.name = "kind", .description = "kind of a virtual link: `dummy`, `veth`"}));
+
+bool is_bandwidth(const std::string& text) { return quantity_in(text).value_or(0) > 0; }
+
+void read_bandwidth(const Reader& place, Slots& slots) {
+  if (place.json().is_number_integer()) {
+    slots.bandwidth = place.json().get<std::int64_t>();
+  } else {
+    slots.bandwidth = quantity_in(place.as_string()).value_or(0);
+  }
+  if (slots.bandwidth <= 0) place.fail(cat("expected ", kBandwidthForm));
+}
 
 constexpr auto kSlotKeys = cni::keys(
     cni::text<&Slots::parent>({.name = "parent",
@@ -56,7 +71,17 @@ constexpr auto kSlotKeys = cni::keys(
                                 .description = "instead of `count`, for each slot its `vlanId` of "
                                                "the first plugin",
                                 .minimum = 0,
-                                .maximum = 4094}));
+                                .maximum = 4094}),
+    cni::custom<read_bandwidth>(
+        {.name = "bandwidth",
+         .description = "with `dra`: bits per second of the parent, `10G` or an integer. The slots "
+                        "are then one device with the capacities `slots` and `bandwidth`, of which "
+                        "a claim consumes one and what it asks for, by default an equal share",
+         .type = Type::kIntegerOrString,
+         .minimum = 1,
+         .pattern = "^[0-9]+(\\.[0-9]+)?([kMGTPE]|[KMGTPE]i|[eE][+]?[0-9]+)?$",
+         .fits = is_bandwidth,
+         .expected = kBandwidthForm}));
 
 constexpr cni::Key kPluginKeys[] = {
     {.name = "type",
@@ -127,7 +152,35 @@ constexpr auto kPoolKeys = cni::keys(
                                           "`/dev/infiniband`, too"}),
     cni::key<&Pool::cdi>({.name = "cdi",
                           .description = "a container gets character devices by CDI names. Needs "
-                                         "Kubernetes 1.31 and a runtime with CDI"}));
+                                         "Kubernetes 1.31 and a runtime with CDI"}),
+    cni::key<&Pool::device_plugin>(
+        {.name = "devicePlugin",
+         .description = "with `dra`: the pool is an extended resource of the kubelet's device "
+                        "plugin API all the same, and no device of DRA",
+         .default_text = "false with `dra`, true without"}));
+
+constexpr auto kDraKeys = cni::keys(
+    cni::text<&Dra::driver>({.name = "driver",
+                             .description = "name of the driver",
+                             .pattern = "^[a-z0-9]([a-z0-9.-]{0,51}[a-z0-9])?$",
+                             .fits = is_driver,
+                             .expected = "a DNS subdomain of at most 53 characters"}),
+    cni::text<&Dra::node>({.name = "node",
+                           .description = "name of the node in Kubernetes. Default: NODE_NAME of "
+                                          "the environment, else the host's name in lower case",
+                           .pattern = "^[a-z0-9]([a-z0-9.-]*[a-z0-9])?$",
+                           .fits = is_domain,
+                           .expected = "the name of a node"}),
+    cni::key<&Dra::kubeconfig>(
+        {.name = "kubeconfig",
+         .description = "path of a kubeconfig for the API server. Default: as a pod of the "
+                        "cluster, by its service account"}));
+
+void read_dra(const Reader& place, Pools& pools) {
+  Dra& dra = pools.dra.emplace();
+  cni::read_keys(place, kDraKeys, dra);
+  if (dra.node.empty()) dra.node = node_name();
+}
 
 constexpr auto kTopKeys = cni::keys(
     cni::text<&Pools::prefix>({.name = "resourcePrefix",
@@ -135,6 +188,11 @@ constexpr auto kTopKeys = cni::keys(
                                .pattern = "^[a-z0-9]([a-z0-9.-]*[a-z0-9])?$",
                                .fits = is_domain,
                                .expected = "a domain, for example vendor.example"}),
+    cni::custom<read_dra>({.name = "dra",
+                           .description = "offers the pools by Dynamic Resource Allocation, to "
+                                          "which it needs the API server (Kubernetes 1.34)",
+                           .type = Type::kObject,
+                           .keys = kDraKeys}),
     cni::list<kPoolKeys, &Pools::pools>({.name = "pools",
                                          .description = "pools. A device belongs to the first "
                                                         "that selects it",
@@ -154,12 +212,7 @@ Pools pools_from(const nlohmann::json& doc) {
   return out;
 }
 
-// The keys for one pool, whatever is wrong with others. Its first device has an ID of no hardware.
-nlohmann::json added_for(const Pool& pool) {
-  if (pool.slots.empty()) return keys_added(pool, SelectBy::kPci, "0000:00:00.0");
-  return keys_added(pool, pool.slots.front().numbers().front());
-}
-
+// For each pool, whatever is wrong with others.
 std::vector<AddedKeys> added_in(const nlohmann::json& doc) {
   std::vector<AddedKeys> out;
   if (!doc.is_object()) return out;
@@ -170,7 +223,8 @@ std::vector<AddedKeys> added_in(const nlohmann::json& doc) {
       alone["pools"] = nlohmann::json::array({one.json()});
       const Pools pools = pools_from(alone);
       if (!one["plugins"].present()) continue;
-      out.push_back({cat(one.path(), ".plugins[0]"), added_for(pools.pools.front())});
+      out.push_back(
+          {cat(one.path(), ".plugins[0]"), nlohmann::json(sample_keys(pools.pools.front()))});
     } catch (const cni::Error&) {
       continue;  // judge_pools() has the error
     }

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <nlohmann/json_fwd.hpp>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -9,13 +10,13 @@
 #include "libcni/config/conf.h"
 #include "libcni/config/json_value.h"
 #include "libcni/config/key.h"
+#include "plugins/devices/agent/pools/dra.h"
 
 /// The config of the agent: the devices of the node that are offered under a name, and the plugins
 /// that attach one, of which the first is told which it is.
 namespace devices {
 
-/// Globs (fnmatch(3)) on what a device is. It matches if each key that is given has a glob that
-/// does.
+/// Globs (fnmatch(3)) on what a device is. Each key that is given must have a glob that matches.
 struct Selector {
   std::vector<std::string> pci, auxiliary, vendor, device, driver, name, parent, kind;
 };
@@ -25,6 +26,7 @@ struct Slots {
   std::string parent = {};  ///< link of the node, "master" of that plugin; may be empty
   unsigned count = 0, first = 1;
   std::vector<int> vlan_ids = {};  ///< one for each slot, instead of count
+  std::int64_t bandwidth = 0;      ///< bit/s of all slots, then one device of DRA; 0: each is one
 
   /// The last part of the ids: the VLAN IDs, or else first, first + 1, ...
   std::vector<unsigned> numbers() const;
@@ -42,6 +44,7 @@ struct Pool {
   std::vector<std::string> nodes = {};  ///< paths below /dev
   bool rdma = false;
   bool cdi = false;
+  bool device_plugin = true;  ///< offered by the kubelet's device plugin API, else by DRA
 
   /// The type of the first plugin.
   std::string type() const;
@@ -52,6 +55,7 @@ struct Pool {
 struct Pools {
   std::string prefix = {};  ///< the domain of resources without one
   std::vector<Pool> pools = {};
+  std::optional<Dra> dra = {};  ///< empty: nothing of it is started
 
   /// Reads the config. \throws cni::Error that names the key, its value and what was expected.
   static Pools parse(const std::string& text);
@@ -109,6 +113,10 @@ bool is_plugin_type(const std::string& text);
 /// \throws cni::Error(kInvalidConfig) naming the key.
 void check_pools(const cni::Reader& root, Pools& pools);
 
+/// What a plugin of a pool must not have, whoever wrote it. \param is_first its keys that name the
+/// device are refused, too. \throws cni::Error(kInvalidConfig) naming the key.
+void check_plugin(const cni::Reader& plugin, const Pool& pool, bool is_first);
+
 /// Names of a device that exists: a PCI address, an auxiliary device's name or a link's.
 enum class SelectBy : std::uint8_t { kPci, kAuxiliary, kName };
 
@@ -121,6 +129,10 @@ bool takes_link_names(const Pool& pool);
 /// \throws cni::Error(kInvalidConfig) for the name of a link that it cannot be told.
 nlohmann::ordered_json keys_added(const Pool& pool, SelectBy by, const std::string& value);
 nlohmann::ordered_json keys_added(const Pool& pool, unsigned slot);
+
+/// Those of a first device, whose ID is that of no hardware: with them a plugin can judge the
+/// config.
+nlohmann::ordered_json sample_keys(const Pool& pool);
 
 /// The plugins of the pool, the first one with the keys added: the list for the ledger.
 nlohmann::ordered_json plugins_with(const Pool& pool, const nlohmann::ordered_json& added);

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <cstdint>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <set>
@@ -7,6 +8,7 @@
 #include "libcni/config/conf.h"
 #include "libcni/config/names.h"
 #include "libcni/config/nearest.h"
+#include "plugins/devices/agent/dra/names.h"
 #include "plugins/devices/agent/pools/pools.h"
 #include "plugins/names/networks.h"
 #include "plugins/state/ledger_entry.h"
@@ -17,6 +19,8 @@ namespace {
 
 using cni::cat;
 using cni::Reader;
+
+constexpr std::int64_t kMinShare = 1000;  // bits per second: less is no network
 
 bool is_alphanumeric(char c) {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
@@ -60,16 +64,7 @@ void check_plugins(const Reader& place, const Pool& pool) {
   }
   const auto plugins = place.elements();
   if (place.present() && plugins.empty()) place.fail("expected one plugin at least");
-  for (const Reader& one : plugins) {
-    for (const char* key : {"cniVersion", "name", "prevResult"}) {
-      refuse_key(one, key, "the plugin devices");
-    }
-    const Reader capabilities = one["capabilities"];
-    if (capabilities.present()) {
-      capabilities.fail("expected no such key, no runtime calls the plugin: write runtimeConfig");
-    }
-  }
-  if (!plugins.empty()) check_first(plugins.front(), pool);
+  for (std::size_t i = 0; i < plugins.size(); ++i) check_plugin(plugins[i], pool, i == 0);
 }
 
 void check_slots(const Reader& place, const Slots& slots) {
@@ -123,6 +118,41 @@ void add_slots(const Reader& place, const Pool& pool, Owners& owners) {
     place.fail(
         cat("slot ", id, " belongs to ", owner, " (\"first\" sets where the numbers begin)"));
   }
+}
+
+// A pool is offered in one way: else the scheduler would give a device twice.
+void check_way(const Reader& place, Pool& pool, bool has_dra) {
+  if (!place.present()) pool.device_plugin = !has_dra;
+  if (!has_dra && !pool.device_plugin) place.fail("expected true without dra");
+  // DRA has no other way to give a container a character device.
+  if (!pool.device_plugin && (pool.rdma || !pool.nodes.empty())) pool.cdi = true;
+}
+
+// A DeviceClass selects a pool by the attribute of its resource.
+void check_attribute(const Reader& name, const Pool& pool) {
+  constexpr std::size_t kMost = 64;
+  if (pool.device_plugin || pool.resource.size() <= kMost) return;
+  name.fail(
+      cat("expected at most ", kMost, " bytes with dra, of whose devices it is an attribute"));
+}
+
+// Devices by the parent and plugin of slots that are one: two pools would have one name.
+using Parents = std::map<std::string, std::string>;
+
+void check_bandwidth(const Reader& place, const Pool& pool, Parents& parents) {
+  const Slots& slots = pool.slots.front();
+  if (slots.bandwidth == 0) return;
+  const Reader bandwidth = place["bandwidth"];
+  if (pool.device_plugin) bandwidth.fail("expected no such key without dra, which counts it");
+  if (slots.parent.empty()) bandwidth.fail("expected no such key without parent");
+  const auto count = static_cast<std::int64_t>(slots.numbers().size());
+  if (slots.bandwidth < kMinShare * count) {
+    bandwidth.fail(cat("expected at least ", kMinShare, " bits per second for each slot"));
+  }
+  const auto [other, is_new] =
+      parents.emplace(dra::shared_id(slots.parent, pool.type()), pool.resource);
+  if (!is_new)
+    bandwidth.fail(cat("only of one pool of this parent and plugin: also of ", other->second));
 }
 
 using Json = nlohmann::ordered_json;
@@ -211,9 +241,21 @@ std::string Pool::slot_id(unsigned number) const {
   return cat(parent, parent.empty() ? "" : ":", type(), ":", number);
 }
 
+void check_plugin(const Reader& plugin, const Pool& pool, bool is_first) {
+  for (const char* key : {"cniVersion", "name", "prevResult"}) {
+    refuse_key(plugin, key, "the plugin devices");
+  }
+  const Reader capabilities = plugin["capabilities"];
+  if (capabilities.present()) {
+    capabilities.fail("expected no such key, no runtime calls the plugin: write runtimeConfig");
+  }
+  if (is_first) check_first(plugin, pool);
+}
+
 void check_pools(const Reader& root, Pools& pools) {
   std::set<std::string> resources;
   Owners owners;
+  Parents parents;
   const auto places = root["pools"].elements();
   for (std::size_t i = 0; i < places.size(); ++i) {
     Pool& pool = pools.pools[i];
@@ -228,6 +270,9 @@ void check_pools(const Reader& root, Pools& pools) {
       pool.plugins = nlohmann::json::array({nlohmann::json{{kType, names::kDevicesDelegate}}});
     }
     if (!pool.slots.empty()) add_slots(places[i]["slots"], pool, owners);
+    check_way(places[i]["devicePlugin"], pool, pools.dra.has_value());
+    check_attribute(name, pool);
+    if (!pool.slots.empty()) check_bandwidth(places[i]["slots"], pool, parents);
   }
 }
 
@@ -254,6 +299,11 @@ Json keys_added(const Pool& pool, unsigned slot) {
   if (!slots.parent.empty()) out["master"] = slots.parent;
   if (!slots.vlan_ids.empty()) out["vlanId"] = slot;
   return out;
+}
+
+Json sample_keys(const Pool& pool) {
+  if (pool.slots.empty()) return keys_added(pool, SelectBy::kPci, "0000:00:00.0");
+  return keys_added(pool, pool.slots.front().numbers().front());
 }
 
 Json plugins_with(const Pool& pool, const Json& added) {

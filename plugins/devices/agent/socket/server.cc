@@ -25,7 +25,7 @@ constexpr std::size_t kThreads = 4;
 
 // The kubelet is asked also where the ledger has devices of a pod of that name. It alone knows
 // whether this is that pod or its successor without devices, for which there was no Allocate.
-Answer claim(Core& core, PodResources& pods, const Pod& pod) {
+Answer claim(Core& core, PodResources& pods, const Pod& pod, const Unlisted& unlisted) {
   const auto known = pods.get(pod.space, pod.name);
   // A kubelet that has just started: a runtime goes on with what the earlier one has asked for.
   if (!known) {
@@ -33,7 +33,11 @@ Answer claim(Core& core, PodResources& pods, const Pod& pod) {
                      cni::cat("claim devices for ", pod.str(), ": the kubelet does not know it"),
                      "it has just started, or the pod was removed");
   }
-  return {.devices = core.claim(pod, known->devices)};
+  std::vector<Owned> owned = known->devices;
+  if (unlisted) {
+    for (Owned& one : unlisted(pod, known->devices)) owned.push_back(std::move(one));
+  }
+  return {.devices = core.claim(pod, owned, known->claims)};
 }
 
 Answer status(const Core& core) {
@@ -41,6 +45,9 @@ Answer status(const Core& core) {
   for (const Count& one : core.counts()) {
     out.resources.push_back({one.resource, static_cast<std::int64_t>(one.devices),
                              static_cast<std::int64_t>(one.healthy), one.is_read});
+  }
+  if (const auto slices = core.slices()) {
+    out.slices = {slices->generation, slices->slices, slices->devices, slices->error};
   }
   return out;
 }
@@ -64,9 +71,11 @@ void end_process(const std::exception& e) {
 
 }  // namespace
 
-SocketServer::SocketServer(const std::string& path, Core& core, PodResources& pods)
+SocketServer::SocketServer(const std::string& path, Core& core, PodResources& pods,
+                           Unlisted unlisted)
     : core_(core),
       pods_(pods),
+      unlisted_(std::move(unlisted)),
       acceptor_(loop_, cni::Listener(path),
                 {.accepted = [this](Fd fd) { take(std::move(fd)); },
                  .again = [](const std::string& at) { return cni::Listener(at); },
@@ -127,7 +136,8 @@ void SocketServer::ask(std::uint64_t number, const std::string& line) {
   workers_.post_always([this, number, question] {
     if (is_stopping_) return;
     std::string late = line_by(question.verb, [&] {
-      return question.verb == Verb::kClaim ? claim(core_, pods_, question.pod) : status(core_);
+      return question.verb == Verb::kClaim ? claim(core_, pods_, question.pod, unlisted_)
+                                           : status(core_);
     });
     loop_.post([this, number, text = std::move(late)] { answer(number, text); });
   });

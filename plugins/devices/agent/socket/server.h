@@ -2,17 +2,25 @@
 
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "libcni/daemon/acceptor.h"
 #include "libcni/daemon/event_loop.h"
 #include "plugins/devices/agent/core.h"
 #include "plugins/devices/agent/kubelet/pod_resources.h"
+#include "plugins/devices/agent/promises.h"
 #include "plugins/devices/agent/worker.h"
 
 namespace devices {
+
+/// Devices of a pod besides those that PodResources lists; empty: there are none. May throw
+/// cni::Error, which is the answer.
+using Unlisted =
+    std::function<std::vector<Owned>(const Pod& pod, const std::vector<Owned>& listed)>;
 
 /// The agent's socket for the plugin `devices`. A client may be hostile: it gets no more than a
 /// connection, 5 s and kMaxQuestion bytes, and is closed after one answer.
@@ -23,7 +31,7 @@ class SocketServer {
  public:
   /// Listens at path, in place of another instance that does. \throws cni::Error, netlink::Error.
   /// core and pods outlive it.
-  SocketServer(const std::string& path, Core& core, PodResources& pods);
+  SocketServer(const std::string& path, Core& core, PodResources& pods, Unlisted unlisted = {});
   /// Ends all connections, waits for answers that are under way, and removes the socket unless
   /// another instance has the path by now.
   ~SocketServer();
@@ -47,6 +55,7 @@ class SocketServer {
 
   Core& core_;
   PodResources& pods_;
+  const Unlisted unlisted_;
   cni::EventLoop loop_;
   std::map<std::uint64_t, Client> clients_;
   std::uint64_t next_ = 0;

@@ -1,0 +1,174 @@
+#include "plugins/devices/agent/dra/status/claim_status.h"
+
+#include <sys/inotify.h>
+
+#include <algorithm>
+#include <ctime>
+#include <random>
+#include <utility>
+
+#include "kubernetes/answer.h"
+#include "kubernetes/error.h"
+#include "kubernetes/path.h"
+#include "plugins/devices/agent/log.h"
+
+namespace devices::dra {
+
+namespace {
+
+using std::chrono::milliseconds;
+
+constexpr std::uint32_t kEvents = IN_CREATE | IN_MODIFY | IN_MOVED_TO | IN_MOVED_FROM | IN_DELETE;
+constexpr int kMaxConflicts = 5;  // one after the other, of one claim: then it waits as for others
+constexpr milliseconds kUnwatchedPoll{30'000};  // where the node has no more watches
+
+// 2^failures times the first, and up to a half more: agents of all nodes ask again after an outage.
+milliseconds backoff(int failures, const ClaimStatus::Times& times) {
+  thread_local std::minstd_rand random{std::random_device{}()};
+  const milliseconds base =
+      std::min(times.first * (1 << std::clamp(failures - 1, 0, 16)), times.most);
+  return base + milliseconds(
+                    std::uniform_int_distribution<milliseconds::rep>(0, base.count() / 2)(random));
+}
+
+}  // namespace
+
+ClaimStatus::ClaimStatus(kubernetes::Access access, StatusOwner of, const std::string& ledger,
+                         const Times& times)
+    : of_(std::move(of)),
+      times_(times),
+      ledger_(Ledger::create(ledger)),
+      changes_(kEvents),
+      client_(std::move(access)),
+      thread_([this] {
+        watch();
+        look();
+        loop_.run([](const std::exception& e) {
+          log(Level::kError, "write status of claims", {.error = e.what()});
+        });
+      }) {}
+
+ClaimStatus::~ClaimStatus() {
+  client_.stop();
+  loop_.stop();
+  thread_.join();
+}
+
+// In the thread: it looks soon after a change, or from time to time where it cannot see one.
+void ClaimStatus::watch() {
+  loop_.after(times_.verify, &of_verify_, [this] { verify(); });
+  if (!changes_.add(ledger_.path())) {
+    loop_.after(kUnwatchedPoll, &of_look_, [this] { look(); });
+    return;
+  }
+  loop_.watch(changes_.fd(), [this] {
+    changes_.take();
+    // Not later with each change: where they never end, all of them would wait.
+    if (!std::exchange(is_near_, true)) loop_.after(times_.burst, &of_look_, [this] { look(); });
+  });
+}
+
+void ClaimStatus::look() {
+  is_near_ = false;
+  std::map<std::string, std::vector<Json>> devices;
+  for (const auto& [id, entry] : entries_.all()) {
+    if (!entry.claim || !entry.is_readable()) continue;
+    devices[entry.claim->uid].push_back(device_status(entry, of_));
+    targets_[entry.claim->uid].claim = *entry.claim;
+  }
+  for (auto& [uid, target] : targets_) {
+    std::vector<Json> now = std::move(devices[uid]);
+    if (now == target.devices && (target.is_written || target.failures != 0)) continue;
+    target.devices = std::move(now);
+    target.is_written = false;
+    if (target.failures == 0) target.due = cni::EventLoop::now();
+  }
+  if (changes_.fd() < 0) loop_.after(kUnwatchedPoll, &of_look_, [this] { look(); });
+  schedule();
+}
+
+// Another client may have changed what was written.
+void ClaimStatus::verify() {
+  for (auto& [uid, target] : targets_) target.is_written = false;
+  loop_.after(times_.verify, &of_verify_, [this] { verify(); });
+  schedule();
+}
+
+void ClaimStatus::schedule() {
+  cni::BootTime due = cni::kNever;
+  for (const auto& [uid, target] : targets_) {
+    if (!target.is_written) due = std::min(due, std::max(target.due, not_before_));
+  }
+  loop_.at(due, &of_write_, [this] { write_next(); });
+}
+
+// One claim, so that changes of the ledger are seen in between.
+void ClaimStatus::write_next() {
+  const auto now = cni::EventLoop::now();
+  const auto next = std::ranges::find_if(
+      targets_, [&](const auto& one) { return !one.second.is_written && one.second.due <= now; });
+  if (next != targets_.end() && not_before_ <= now) {
+    write(next->second);
+    if (next->second.is_written && next->second.devices.empty()) targets_.erase(next);
+  }
+  schedule();
+}
+
+void ClaimStatus::write(Target& target) try {
+  write_once(target);
+  target.is_written = true;
+  target.failures = absences_ = 0;
+  if (!std::exchange(last_error_, {}).empty()) log(Level::kInfo, "write status of claims again");
+} catch (const std::exception& e) {
+  if (!client_.is_stopped()) fail(target, e);
+}
+
+void ClaimStatus::write_once(const Target& target) {
+  const kubernetes::Collection claims{"resource.k8s.io/v1", "resourceclaims", target.claim.space};
+  for (int conflicts = 0;; ++conflicts) {
+    try {
+      const Json claim = client_.get(claims.path_of(target.claim.name));
+      if (kubernetes::metadata_of(claim, "uid") != target.claim.uid) return;
+      const Json devices =
+          with_devices(claim, target.devices, of_, static_cast<std::int64_t>(std::time(nullptr)));
+      if (devices == devices_of(claim)) return;
+      // Without the devices of others as they were read, the version would have to be another.
+      const std::string version = kubernetes::metadata_of(claim, "resourceVersion");
+      const Json patch = {{"metadata", {{"resourceVersion", version}}},
+                          {"status", {{"devices", devices}}}};
+      client_.merge_patch(claims.path_of(target.claim.name, "status"), patch);
+      return;
+    } catch (const kubernetes::ApiError& e) {
+      if (e.is_not_found()) return;
+      if (!e.is_conflict() || conflicts == kMaxConflicts) throw;
+    }
+    if (!client_.wait(backoff(1, {.first = milliseconds(20 << conflicts), .most = times_.first})))
+      return;
+  }
+}
+
+// Of a server that is absent or busy all claims wait, else this one.
+void ClaimStatus::fail(Target& target, const std::exception& error) {
+  const auto now = cni::EventLoop::now();
+  const auto* const answer = dynamic_cast<const kubernetes::ApiError*>(&error);
+  ++target.failures;
+  if (answer != nullptr && answer->is_passing() && !answer->is_conflict()) {
+    const milliseconds asked = answer->retry_after().value_or(std::chrono::seconds(0));
+    not_before_ = now + std::max(backoff(++absences_, times_), asked);
+    target.due = now;
+  } else if (answer != nullptr && !answer->is_conflict()) {
+    target.due = now + times_.refused;
+  } else {
+    target.due = now + backoff(target.failures, times_);
+  }
+  note(target, error.what());
+}
+
+// A server that is absent for hours is one line of the log.
+void ClaimStatus::note(const Target& target, const std::string& error) {
+  if (last_error_ == error) return;
+  last_error_ = error;
+  log(Level::kWarning, "write status of claim '" + target.claim.str() + "'", {.error = error});
+}
+
+}  // namespace devices::dra

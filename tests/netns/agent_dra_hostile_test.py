@@ -1,0 +1,54 @@
+#!/usr/bin/env python3
+"""A driver of DRA beside a kubelet that sends what no kubelet does, and an API server that does not answer."""
+
+import os
+import sys
+import time
+
+sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+from support import ledger, suite  # noqa: E402
+from support.agent import slots  # noqa: E402
+from support.claims import DraTest, result  # noqa: E402
+from support.dra_kubelet import encode  # noqa: E402
+from support.kubelet import Refused  # noqa: E402
+from support.ledger import SLOT  # noqa: E402
+
+POOL = slots(4, SLOT, "eth1", ipam=ledger.pool("10.60.0.0/24"))
+CLAIMS = "resourceclaims"
+
+
+@suite.spread
+class Hostile(DraTest):
+    def setUp(self):
+        super().setUp()
+        self.start(POOL)
+
+    def test_Prepare_is_answered_in_time_though_the_API_server_does_not_answer(self):
+        self.api.fault(method="GET", path=CLAIMS, times=10, slow=60)
+        begin = time.monotonic()
+        self.assertIn("the API server cannot be asked", self.refusal(self.claim("web-0-nic", result("eth1-macvlan-1"))))
+        self.assertLess(time.monotonic() - begin, 30)
+
+    @suite.cases([("too many claims", (["claim"] * 300, "INVALID_ARGUMENT")), ("a claim twice", (["same", "same"], "INVALID_ARGUMENT"))])
+    def a_call_is_refused_with(self, row):
+        names, code = row
+        claims = [{"metadata": {"namespace": "shop", "name": name, "uid": name if name == "same" else f"{name}-{n}"}} for n, name in enumerate(names)]
+        for method in ("NodePrepareResources", "NodeUnprepareResources"):
+            with self.assertRaises(Refused) as caught:
+                self.of.call(method, *claims)
+            self.assertEqual(caught.exception.code, code)
+
+    def test_names_and_bytes_that_no_kubelet_sends_end_nothing(self):
+        for wrong in ({"namespace": "../../nodes", "name": "n1", "uid": "u"}, {"namespace": "shop", "name": "x" * 5000, "uid": "u"},
+                      {"namespace": "", "name": "", "uid": "u"}, {"namespace": "shop", "name": "a?b", "uid": "u"}):
+            self.assertIn("prepare claim", self.refusal({"metadata": wrong}))
+        self.of.unprepare({"metadata": {"namespace": "", "name": "", "uid": ""}})
+        for data in (b"\xff" * 40, b"\x0a\xff\xff\xff\xff\x0f", encode("Claims", {"claims": [{"uid": "u" * 2_000_000}]})):
+            self.assertNotEqual(self.of.raw("NodePrepareResources", data), "OK")
+        self.assertNotIn("nodes/n1", [one["path"] for one in self.api.seen("GET")])
+        self.of.prepare(self.claim("web-0-nic", result("eth1-macvlan-1")))
+        self.assertLess(self.by.memory(), 30_000)
+
+
+if __name__ == "__main__":
+    suite.main()

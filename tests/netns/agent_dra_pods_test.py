@@ -1,0 +1,118 @@
+#!/usr/bin/env python3
+"""Claims of DRA that a pod must not start with, or must not start without: shared ones, lost ones, and their parameters."""
+
+import json
+import os
+import sys
+
+sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+from support import ledger, suite  # noqa: E402
+from support.agent import slots  # noqa: E402
+from support.claims import DraTest, opaque, result  # noqa: E402
+from support.ledger import LEDGER, SLOT  # noqa: E402
+from support.world import run  # noqa: E402
+
+POOL = slots(4, SLOT, "eth1", ipam=ledger.pool("10.60.0.0/24"))
+FIRST = "eth1:macvlan:1"
+
+
+@suite.spread
+class Pods(DraTest):
+    def setUp(self):
+        super().setUp()
+        self.start(POOL)
+
+    def test_a_claim_of_two_pods_is_refused_with_the_reason(self):
+        claim = self.claim("shared", result("eth1-macvlan-1"), reservedFor=[
+            {"resource": "pods", "name": f"web-{n}", "uid": f"uid-web-{n}"} for n in range(2)])
+        self.assertIn("2 pods have reserved it: a device is moved into one pod. Give each pod a claim of its own", self.refusal(claim))
+
+    def test_a_pod_that_reserves_a_prepared_claim_later_does_not_start(self):
+        claim = self.claim("shared", result("eth1-macvlan-1"))
+        self.prepared(claim)
+        self.of.own_claims("shop", "web-1", claim)  # the kubelet does not prepare it again
+        self.of.own_claims("shop", "web-0", claim)
+        pod = self.pod()
+        self.add(pod)
+        self.by.claim("shop", "web-1", "uid-web-1")
+        other = self.pod()
+        self.assert_error(self.call("ADD", other, of="web-1"), 7,
+                          "claim 'shop/shared' of pod 'shop/web-1' was prepared for pod 'shop/web-0', and a device is in one pod")
+
+    def test_claims_of_pod_groups_and_with_admin_access_are_refused(self):
+        group = self.claim("group", result("eth1-macvlan-1"), reservedFor=[
+            {"apiGroup": "scheduling.k8s.io", "resource": "podgroups", "name": "g", "uid": "g1"}])
+        self.assertIn("it is reserved for podgroups 'g': this driver attaches devices to pods alone", self.refusal(group))
+        admin = self.claim("admin", result("eth1-macvlan-1", adminAccess=True))
+        self.assertIn("asks for adminAccess", self.refusal(admin))
+        self.assertEqual(ledger.devices(), [])
+
+    def test_dranet_89_a_pod_whose_entry_was_lost_does_not_start_without_its_device(self):
+        claim = self.claim("web-0-nic", result("eth1-macvlan-1"))
+        self.prepared(claim)
+        os.unlink(f"{LEDGER}/{FIRST}")
+        self.assert_error(self.call("ADD", self.pod()), 11,
+                          "claim 'shop/web-0-nic' of pod 'shop/web-0': the ledger has lost device 'eth1-macvlan-1'")
+
+    def test_the_same_while_the_agent_was_down(self):
+        self.prepared(self.claim("web-0-nic", result("eth1-macvlan-1")))
+        self.by.kill()
+        os.unlink(f"{LEDGER}/{FIRST}")
+        self.by.start()
+        self.assert_error(self.call("ADD", self.pod()), 11, "claim 'shop/web-0-nic' of pod 'shop/web-0': the ledger has lost device "
+                          "'eth1-macvlan-1'")
+
+    @suite.cases([("a torn entry", "{"), ("an entry of a later format", '{"format":9}')])
+    def Prepare_does_not_overwrite(self, text):
+        with open(f"{LEDGER}/{FIRST}", "w", encoding="utf-8") as file:
+            file.write(text)
+        self.assertIn(f"device '{FIRST}': its entry in the ledger cannot be read",
+                      self.refusal(self.claim("web-0-nic", result("eth1-macvlan-1"))))
+        with open(f"{LEDGER}/{FIRST}", encoding="utf-8") as file:
+            self.assertEqual(file.read(), text)
+
+    def test_a_pod_without_claims_is_no_concern_of_the_agent(self):
+        self.prepared(self.claim("web-0-nic", result("eth1-macvlan-1")))
+        self.of.own("shop", "web-9", {})
+        pod = self.pod()
+        self.assertEqual(len(self.add(pod, of="web-9")["interfaces"]), 1)
+
+
+@suite.spread
+class Parameters(DraTest):
+    def setUp(self):
+        super().setUp()
+        self.start(POOL)
+
+    def test_parameters_of_class_and_claim_change_the_plugins(self):
+        claim = self.claim("web-0-nic", result("eth1-macvlan-1"), config=[
+            opaque({"plugins": [{"type": "macvlan", "mtu": 1300}], "ifname": "storage"}),
+            opaque({"plugins": [{"type": "macvlan", "mtu": 1200}, {"type": "sbr"}]}, "FromClass"),
+            opaque({"plugins": [{"type": "macvlan", "mtu": 1100}]}, requests=["other"])])
+        self.prepared(claim)
+        pod = self.pod()
+        self.add(pod)
+        [link] = json.loads(run("ip", "-n", pod.name, "-j", "link", "show", "storage"))
+        self.assertEqual(link["mtu"], 1300)
+        self.assertIn("10.60.0", run("ip", "-n", pod.name, "rule"))
+        self.remove(pod)
+
+    @suite.cases([(what, (parameters, text)) for what, parameters, text in [
+        ("an unknown key", {"plugin": []}, "status.allocation.devices.config[0].opaque.parameters.plugin: unknown key, expected plugins or ifname"),
+        ("the device's name", {"plugins": [{"type": "macvlan", "master": "eth0"}]},
+         "status.allocation.devices.config[0].opaque.parameters.plugins[0].master: expected no such key"),
+        ("a program", {"plugins": [{"type": "macvlan", "ipam": {"type": "dhcp"}}]}, "plugins[0].ipam.type: expected the type that the pool has"),
+        ("a path", {"plugins": [{"type": "tuning", "file": "/etc"}]}, "plugins[0].file: expected no path"),
+        ("a plugin that makes a link", {"plugins": [{"type": "bridge"}]}, "plugins[0].type: expected a plugin of the pool, or tuning"),
+        ("a value that the plugin refuses", {"plugins": [{"type": "macvlan", "mode": "fast"}]},
+         "plugins[0]: plugin macvlan refuses it: unknown macvlan mode: \"fast\""),
+        ("no name of a link", {"ifname": "a/b"}, "parameters.ifname: expected a name of a link"),
+    ]])
+    def a_claim_is_refused_for(self, row):
+        parameters, text = row
+        self.assertIn(text, self.refusal(self.claim("web-0-nic", result("eth1-macvlan-1"), config=[opaque(parameters)])))
+        self.assertEqual(ledger.devices(), [])
+
+
+if __name__ == "__main__":
+    suite.main()
