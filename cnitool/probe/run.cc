@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "libcni/common/error.h"
 #include "libcni/common/undo.h"
 #include "netlink/types/error.h"
 
@@ -9,6 +10,7 @@ namespace tool::probe {
 
 namespace {
 
+using cni::cat;
 using netlink::NetNs;
 
 // Failures of the same cause are followed once each all the same; more than this many say no more.
@@ -52,7 +54,7 @@ std::vector<Shot> Run::shots_of(const std::vector<Question>& questions, const Gr
       shot.packet.source = group.senders[0].source_for(one.packet.target);
     }
     shot.packet.number = static_cast<std::uint16_t>(out.size());
-    out.push_back(std::move(shot));
+    out.push_back(shot);
   }
   return out;
 }

@@ -18,7 +18,6 @@ namespace tool::probe {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-using netlink::Family;
 using netlink::Fd;
 
 struct Address {

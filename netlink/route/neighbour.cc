@@ -56,7 +56,7 @@ std::vector<Neighbour> neighbours(RouteSocket& socket) {
     head.ndm_family = static_cast<unsigned char>(family);
     socket.dump("list neighbours", Message(RTM_GETNEIGH, 0, head), [&](const Reply& reply) {
       if (reply.type() != RTM_NEWNEIGH) return;
-      if (auto one = decode_neighbour(reply)) out.push_back(*std::move(one));
+      if (auto one = decode_neighbour(reply)) out.push_back(*one);
     });
   }
   return out;

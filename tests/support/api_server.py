@@ -229,9 +229,9 @@ class Handler(http.server.BaseHTTPRequestHandler):
             with store.changed:
                 if version < store.oldest and not store.events:
                     return self.event("ERROR", Failure(410, "Expired", "too old resource version").status())
+                last = store.version  # before the wait: what comes in it is sent in the next turn
                 if not (new := [one for one in store.events if one[0] > version]):
                     store.changed.wait(0.1)
-                last = store.version
             for at, of, what, item in new:
                 version = at
                 if of != kind or (space and item["metadata"].get("namespace") != space) or not is_meant(item):

@@ -216,8 +216,9 @@ Served Driver::served() {
               }};
 }
 
+// Once, until a socket is there: each attempt has another one, whose name is in the error.
 void Driver::note(const std::string& error) {
-  if (error_ == error) return;
+  if (!error_.empty()) return;
   error_ = error;
   log(Level::kError, "register", {.resource = conf_.driver, .error = error});
 }
