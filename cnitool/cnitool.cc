@@ -148,7 +148,7 @@ int execute(tool::CommandLine& line, const cni::Env& env, const tool::Output& ou
   }
   const tool::Operation& operation = line.operation;
   const bool migrates = line.command == "migrate";
-  if (line.command == "list" || line.command == "repair" || migrates) {
+  if (line.command == "list" || line.command == "probe" || line.command == "repair" || migrates) {
     tool::require_network(line.settings, operation.network);
   }
   if (line.command == "probe") return probe(line, output) ? 0 : 1;

@@ -134,21 +134,25 @@ void add_repair(CLI::App& app, CommandLine& line) {
   migrate.add_flag("--dry-run", line.dry_run, "only report what would change");
 }
 
-void add_rate(CLI::App& command, CommandLine& line) {
-  command.add_option("--rate", line.probe.per_second, "probes a second, of all pods together")
-      ->check(CLI::Range(1, 100'000))
-      ->capture_default_str();
-  command.add_option("--time-limit", line.probe.limit, "seconds in which probes are sent")
-      ->check(CLI::Range(1, 3600))
-      ->capture_default_str();
+// The flag is what they need, as of a command that sends no probes without it; null: nothing.
+void add_rate(CLI::App& command, CommandLine& line, CLI::Option* flag = nullptr) {
+  for (CLI::Option* const one :
+       {command
+            .add_option("--rate", line.probe.per_second, "probes a second, of all pods together")
+            ->check(CLI::Range(1, 100'000)),
+        command.add_option("--time-limit", line.probe.limit, "seconds in which probes are sent")
+            ->check(CLI::Range(1, 3600))}) {
+    one->capture_default_str();
+    if (flag != nullptr) one->needs(flag);
+  }
 }
 
 void add_doctor(CLI::App& app, CommandLine& line) {
   CLI::App& doctor = *add_command(app, line, "doctor",
                                   "find problems of this node's pod networks, and print remedies");
   doctor.add_flag("-q,--quiet", line.quiet, "print findings alone");
-  doctor.add_flag("--probe", line.scope.probe, "send packets as the pods would, too");
-  add_rate(doctor, line);
+  add_rate(doctor, line,
+           doctor.add_flag("--probe", line.scope.probe, "send packets as the pods would, too"));
   auto* const kubernetes =
       doctor.add_flag("--kubernetes", line.scope.kubernetes,
                       "check what Kubernetes needs; networks and plugins are the runtime's");
@@ -167,8 +171,9 @@ void add_probe(CLI::App& app, CommandLine& line) {
                    "send packets as the pods would, and find what takes those that are lost");
   command.add_option("network", line.operation.network, "only the pods of this network");
   add_selection(command, line);
-  command.add_option("--to", line.probe.to,
-                     "only to this: ADDRESS for an echo, ADDRESS:PORT for TCP");
+  command
+      .add_option("--to", line.probe.to, "only to this: ADDRESS for an echo, ADDRESS:PORT for TCP")
+      ->check(probe::refusal_of_target);
   add_rate(command, line);
   command.add_flag("--dry-run", line.probe.dry_run, "only print the probes");
 }

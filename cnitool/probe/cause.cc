@@ -7,6 +7,7 @@
 #include "libcni/plugin/node_tool.h"
 #include "netlink/nf/match.h"
 #include "netlink/route/neighbour.h"
+#include "netlink/sysctl.h"
 #include "plugins/names/chains.h"
 #include "plugins/names/tables.h"
 
@@ -150,15 +151,38 @@ std::optional<Ip> arrival_of(const Case& one) {
                                                                : std::nullopt;
 }
 
+// A Service of Kubernetes has its endpoints elsewhere.
+bool may_be_elsewhere(const Question& question) {
+  return question.about == About::kNameServer || question.about == About::kAsked;
+}
+
+// Its config says that the node's address is the source of what leaves the node.
+std::optional<Cause> not_masqueraded(const Case& one, const NodeFacts& facts) {
+  const Packet& packet = one.question.packet;
+  const auto& uplink = facts.uplink(packet.target.family());
+  if (!one.subject.is_masqueraded || !one.flow || one.answer.is_delivered()) return std::nullopt;
+  if (!uplink || uplink->gateway != packet.target || one.question.sender == std::nullopt ||
+      one.flow->reply.destination != one.flow->original.source) {
+    return std::nullopt;
+  }
+  return Cause{"the node does not masquerade what pods send to other hosts, as \"ipMasq\" says", "",
+               "cnitool repair"};
+}
+
 std::optional<Cause> translated(const Case& one, const NodeFacts& facts) {
   const Ip wanted = destination_of(one.question);
-  const auto arrival = arrival_of(one);
+  const auto arrival = may_be_elsewhere(one.question) ? std::nullopt : arrival_of(one);
+  if (arrival && *arrival != wanted && one.question.destination && facts.has(*arrival)) {
+    return Cause{"packets to hostPorts stay on the node, and are not led to the pods", "",
+                 "cnitool repair"};
+  }
   if (arrival && *arrival != wanted && !facts.has(*arrival)) {
     const std::string what = cat("packets to ", one.question.packet.target.str(), " are led to ",
                                  arrival->str(), " and not to ", wanted.str());
     return by_translation(what, "destination", one);
   }
   if (!one.flow) return std::nullopt;
+  if (auto cause = not_masqueraded(one, facts)) return cause;
   const Ip& source = one.flow->reply.destination;
   if (one.flow->original.source == source || facts.has(source)) return std::nullopt;
   return by_translation(cat("the source of packets is replaced by ", source.str(),
@@ -234,6 +258,43 @@ std::optional<Cause> routed_by_rule(const Case& one, netlink::RouteSocket& node)
   return std::nullopt;
 }
 
+// A route that drops what the pods send or receive, if no other one is more specific.
+std::optional<Cause> refused_by_route(const Case& one, netlink::RouteSocket& node) {
+  for (const auto& ip : {std::optional(destination_of(one.question)), one.source}) {
+    if (!ip) continue;
+    std::optional<netlink::LinkRoute> found;
+    const auto consider = [&](const netlink::LinkRoute& route) {
+      if (route.table != kMainTable || route.dst.is_default() || !route.dst.contains(*ip)) return;
+      if (!found || route.dst.prefix > found->dst.prefix) found = route;
+    };
+    for (const auto& route : node.routes(ip->family())) consider(route);
+    for (const auto& route : node.refusals(ip->family())) consider(route);
+    const std::string refusal = found ? netlink::refusal_of(*found) : "";
+    if (refusal.empty()) continue;
+    const std::string text = cat(refusal, " ", found->dst.str());
+    return Cause{cat("the node's route '", text, "' drops packets"),
+                 "of another program or a person",
+                 cat("ip ", ip->is_v4() ? "" : "-6 ", "route del ", text)};
+  }
+  return std::nullopt;
+}
+
+std::optional<Cause> not_forwarded(const Case& one, netlink::RouteSocket& node) {
+  const netlink::PacketPath path = paths_of(one, node).front();
+  const auto link = path.in != 0 ? node.find(path.in) : std::nullopt;
+  if (!link || one.answer.kind == Answer::Kind::kNotSent) return std::nullopt;
+  const std::vector<std::string> keys =
+      path.destination.is_v4() ? std::vector{std::string("net/ipv4/ip_forward"),
+                                             cat("net/ipv4/conf/", link->name, "/forwarding")}
+                               : std::vector{std::string("net/ipv6/conf/all/forwarding")};
+  for (const std::string& key : keys) {
+    if (netlink::read_sysctl(key).value_or("1") != "0") continue;
+    return Cause{cat("the node does not forward packets: ", printable(key), " is 0"), "",
+                 cat("sysctl -w ", quoted(key), "=1")};
+  }
+  return std::nullopt;
+}
+
 std::optional<Cause> without_route(const Case& one, netlink::RouteSocket& node) {
   const auto paths = paths_of(one, node);
   if (node.match(paths.front())) return std::nullopt;
@@ -272,18 +333,22 @@ std::optional<Cause> too_large(const Case& one, netlink::RouteSocket& node) {
             packet.size),
         "", cat("restart the pods with \"mtu\": ", link->mtu, " in the config of their network")};
   }
+  if (one.small_is_lost) return std::nullopt;
   if (!one.question.must_answer && !one.answer.says_too_large()) return std::nullopt;
   return Cause{cat("packets of ", packet.size, " bytes are lost, and smaller ones are not"), "",
                "restart the pods with a smaller \"mtu\" in the config of their network"};
 }
 
-std::optional<Cause> refused(const Case& one) {
+std::optional<Cause> refused(const Case& one, const NodeFacts& facts) {
   if (one.answer.kind == Answer::Kind::kNotSent) {
     const std::string reason = std::generic_category().message(one.answer.error);
     return Cause{cat("the ", one.sender == nullptr ? "node" : "pod", " cannot send it: ", reason),
                  "", "cnitool doctor"};
   }
   if (one.answer.kind != Answer::Kind::kRefused) return std::nullopt;
+  const bool is_own = one.answer.from == one.source || facts.has(*one.answer.from);
+  if (is_own && one.answer.says_no_neighbour())
+    return std::nullopt;  // it waited, and others did not
   return Cause{one.answer.str(), "", ""};
 }
 
@@ -301,11 +366,18 @@ std::optional<Cause> cause_of(const Case& one, netlink::RouteSocket& node, const
     if (auto cause = routed_by_rule(one, node)) return cause;
   }
   if (auto cause = wrong_neighbour(one, node)) return cause;
-  if (one.question.packet.size != 0) return too_large(one, node);
+  if (one.question.packet.size != 0) {
+    auto cause = too_large(one, node);
+    if (cause || !one.small_is_lost) return cause;
+  }
+  if (auto cause = refused_by_route(one, node)) return cause;
+  if (!facts.has(destination_of(one.question))) {
+    if (auto cause = not_forwarded(one, node)) return cause;
+  }
   if (one.answer.kind != Answer::Kind::kNotSent) {
     if (auto cause = without_route(one, node)) return cause;
   }
-  return refused(one);
+  return refused(one, facts);
 }
 
 }  // namespace tool::probe

@@ -22,6 +22,7 @@ struct Case {
   Trail trail = {};
   /// The connection that the node tracked for it; empty: none.
   std::optional<netlink::nf::Flow> flow = {};
+  bool small_is_lost = false;  ///< so its size is no reason
 };
 
 /// The reason for a failure. Two that are equal are one.

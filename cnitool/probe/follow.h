@@ -14,7 +14,7 @@ namespace tool::probe {
 /// What the rules of the node did with a probe, and with its answer, in order.
 struct Trail {
   std::vector<netlink::nf::TraceStep> request, answer;
-  /// Of the request, as the last of them saw it; empty: none did.
+  /// Of the request, behind all of them; empty: it did not come so far.
   std::optional<Ip> destination = {};
   std::uint32_t mark = 0;  ///< that rules had put on the request at the end
   bool empty() const { return request.empty() && answer.empty(); }

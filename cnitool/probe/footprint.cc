@@ -24,10 +24,10 @@ std::optional<netlink::nf::NfSocket> nf_socket_in(const netlink::NetNs& ns) {
   return netlink::nf::NfSocket::find();
 }
 
-// As conntrack has it; queries have a port that only their socket knows.
+// As conntrack has it.
 std::optional<netlink::nf::Tuple> tuple_of(const Packet& packet, const Mark& mark) {
-  if (!packet.source || packet.kind == Kind::kDns) return std::nullopt;
-  if (packet.kind == Kind::kSyn) {
+  if (!packet.source) return std::nullopt;
+  if (packet.kind != Kind::kEcho) {
     return netlink::nf::Tuple{*packet.source, packet.target,
                               static_cast<std::uint16_t>(mark.port + packet.number), packet.port};
   }

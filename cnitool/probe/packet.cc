@@ -56,6 +56,7 @@ Bytes echo(const Packet& packet, const Mark& mark) {
   put16(out, mark.id);
   put16(out, packet.number);
   put32(out, mark.cookie);
+  put32(out, packet.token);
   const std::size_t header = is_v4 ? kV4Header : kV6Header;
   if (packet.size > header + out.size()) out.resize(packet.size - header);
   if (is_v4) set16(out, 2, checksum(out));
@@ -116,6 +117,7 @@ std::optional<Headers> headers_of(View bytes) {
 struct Number {
   std::uint16_t number = 0;
   bool is_answer = false;
+  std::optional<std::uint32_t> token = {};
 };
 
 std::optional<Number> number_of_echo(const Mark& mark, std::uint8_t protocol, View bytes) {
@@ -127,13 +129,15 @@ std::optional<Number> number_of_echo(const Mark& mark, std::uint8_t protocol, Vi
   if (bytes.size() >= kIcmpHeader + 4 && get32(bytes, kIcmpHeader) != mark.cookie) {
     return std::nullopt;
   }
-  return Number{get16(bytes, 6), bytes[0] == reply};
+  Number out{get16(bytes, 6), bytes[0] == reply};
+  if (bytes.size() >= kIcmpHeader + 8) out.token = get32(bytes, kIcmpHeader + 4);
+  return out;
 }
 
 std::optional<Number> number_of_segment(const Mark& mark, View bytes) {
   if (bytes.size() < kIcmpHeader) return std::nullopt;
   if (get32(bytes, 4) == mark.cookie && get16(bytes, 0) >= mark.port) {
-    return Number{static_cast<std::uint16_t>(get16(bytes, 0) - mark.port), false};
+    return Number{static_cast<std::uint16_t>(get16(bytes, 0) - mark.port)};
   }
   const bool is_whole = bytes.size() >= kTcpHeader;
   if (!is_whole || get32(bytes, 8) != mark.cookie + 1 || get16(bytes, 2) < mark.port) {
@@ -142,10 +146,20 @@ std::optional<Number> number_of_segment(const Mark& mark, View bytes) {
   return Number{static_cast<std::uint16_t>(get16(bytes, 2) - mark.port), true};
 }
 
+std::optional<Number> number_of_query(const Mark& mark, View bytes) {
+  constexpr std::uint16_t kDnsPort = 53;
+  if (bytes.size() < kIcmpHeader + 2 || get16(bytes, kIcmpHeader) != mark.id) return std::nullopt;
+  const bool is_answer = get16(bytes, 0) == kDnsPort;
+  const std::uint16_t own = get16(bytes, is_answer ? 2 : 0);
+  if (own < mark.port) return std::nullopt;
+  return Number{static_cast<std::uint16_t>(own - mark.port), is_answer};
+}
+
 std::optional<Number> number_in(const Mark& mark, std::uint8_t protocol, View bytes) {
   if (protocol == IPPROTO_ICMP || protocol == IPPROTO_ICMPV6) {
     return number_of_echo(mark, protocol, bytes);
   }
+  if (protocol == IPPROTO_UDP) return number_of_query(mark, bytes);
   return protocol == IPPROTO_TCP ? number_of_segment(mark, bytes) : std::nullopt;
 }
 
@@ -157,7 +171,8 @@ std::optional<Received> error_in(const Mark& mark, const Ip& from, View bytes) {
   if (!headers) return std::nullopt;
   const auto number = number_in(mark, headers->protocol, inner.subspan(headers->size));
   if (!number || number->is_answer) return std::nullopt;
-  return Received{number->number, {Answer::Kind::kRefused, from, bytes[0], bytes[1]}};
+  return Received{
+      number->number, {Answer::Kind::kRefused, from, bytes[0], bytes[1]}, number->token};
 }
 
 bool is_error(std::uint8_t protocol, std::uint8_t type) {
@@ -255,6 +270,12 @@ bool Answer::says_too_large() const {
                        : type == ICMP6_PACKET_TOO_BIG;
 }
 
+bool Answer::says_no_neighbour() const {
+  if (kind != Kind::kRefused || !from) return false;
+  return from->is_v4() ? type == ICMP_DEST_UNREACH && code == ICMP_HOST_UNREACH
+                       : type == ICMP6_DST_UNREACH && code == ICMP6_DST_UNREACH_ADDR;
+}
+
 std::string Answer::str() const {
   switch (kind) {
     case Kind::kNone:
@@ -284,7 +305,8 @@ std::optional<Received> received_by(const Mark& mark, std::uint8_t protocol, con
   if (is_icmp && !bytes.empty() && is_error(protocol, bytes[0])) return error_in(mark, from, bytes);
   const auto number = number_in(mark, protocol, bytes);
   if (!number || !number->is_answer) return std::nullopt;
-  if (is_icmp) return Received{number->number, {Answer::Kind::kReply, from}};
+  if (is_icmp && !number->token) return std::nullopt;
+  if (is_icmp) return Received{number->number, {Answer::Kind::kReply, from}, number->token};
   const std::uint8_t flags = bytes[13];
   if ((flags & kResetFlag) != 0) return Received{number->number, {Answer::Kind::kClosed, from}};
   if ((flags & (kSynFlag | kAckFlag)) != (kSynFlag | kAckFlag)) return std::nullopt;

@@ -40,6 +40,7 @@ struct Packet {
   std::size_t size =
       0;  ///< of the whole IP packet, at least; larger than needed: with "do not fragment"
   std::uint16_t number = 0;  ///< of the probe in its run
+  std::uint32_t token = 0;   ///< of this echo alone: who sees one cannot answer for another host
 
   /// "echo", "TCP port 8080", "DNS".
   std::string str() const;
@@ -71,6 +72,8 @@ struct Answer {
   }
   /// Whether it is the ICMP error of a packet that a link does not take.
   bool says_too_large() const;
+  /// Whether it is that of a host that found no MAC address for the next hop.
+  bool says_no_neighbour() const;
   /// "no answer", "10.0.0.1 says: administratively prohibited".
   std::string str() const;
 };
@@ -79,6 +82,7 @@ struct Answer {
 struct Received {
   std::uint16_t number = 0;
   Answer answer;
+  std::optional<std::uint32_t> token = {};  ///< what it has of an echo's; empty: that is not there
 };
 /// Reads what a raw socket of the protocol received: with its IP header for IPv4, without for IPv6.
 /// Empty: it is not about a probe of this run. Any bytes are harmless.

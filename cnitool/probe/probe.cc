@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "cnitool/cached.h"
 #include "cnitool/probe/run.h"
@@ -21,14 +22,16 @@ using doctor::Findings;
 using doctor::Level;
 using netlink::NetNs;
 
-constexpr std::size_t kPodsAtOnce = 100;  // each has a few sockets open meanwhile
-
-// Up to what the process may have without asking anybody.
-void raise_file_limit() {
+// How many pods are asked about at once: as files may be open, up to what the process may have
+// without asking anybody.
+std::size_t pods_at_once() {
+  constexpr rlim_t kMost = 128, kFilesOfPod = 12, kOthers = 60;
   rlimit limit{};
-  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
+  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return 1;
   limit.rlim_cur = limit.rlim_max;
   ::setrlimit(RLIMIT_NOFILE, &limit);
+  const rlim_t files = std::max(limit.rlim_cur, kOthers) - kOthers;
+  return std::clamp<rlim_t>(files / kFilesOfPod, 1, kMost);
 }
 
 struct Target {
@@ -37,23 +40,22 @@ struct Target {
 };
 
 // "10.0.0.1", "10.0.0.1:80", "fd00::1", "[fd00::1]:80".
-Target target_of(const std::string& text) {
-  if (const auto ip = Ip::parse(text)) return {*ip};
+std::optional<Target> target_of(const std::string& text) {
+  if (const auto ip = Ip::parse(text)) return Target{*ip};
   const auto colon = text.rfind(':');
   std::string address = text.substr(0, colon == std::string::npos ? 0 : colon);
   if (address.starts_with('[') && address.ends_with(']')) {
     address = address.substr(1, address.size() - 2);
+  } else if (address.find(':') != std::string::npos) {  // "fd00::1:80" is an address, too
+    return std::nullopt;
   }
   const auto ip = Ip::parse(address);
   const std::string port = colon == std::string::npos ? "" : text.substr(colon + 1);
   const bool is_number = !port.empty() && port.size() <= 5 &&
                          port.find_first_not_of("0123456789") == std::string::npos;
   const unsigned long number = is_number ? std::stoul(port) : 0;
-  if (!ip || number == 0 || number > 65535) {
-    throw cni::Error(cni::Code::kInvalidEnvironment,
-                     cat("--to '", text, "': expected ADDRESS or ADDRESS:PORT"));
-  }
-  return {*ip, static_cast<std::uint16_t>(number)};
+  if (!ip || number == 0 || number > 65535) return std::nullopt;
+  return Target{*ip, static_cast<std::uint16_t>(number)};
 }
 
 /// The pods that live, and which of them are asked about.
@@ -61,6 +63,24 @@ struct Pods {
   std::vector<Subject> subjects;
   std::vector<bool> asked;
 };
+
+bool lives(const Subject& one) {
+  const auto ns = NetNs::find(one.netns);
+  return ns && netlink::RouteSocket(*ns).find(one.key.ifname);
+}
+
+// The pods of these questions that have ended.
+std::set<std::size_t> gone_of(const std::vector<Question>& questions,
+                              const std::vector<Subject>& subjects) {
+  std::set<std::size_t> out;
+  for (const Question& one : questions) out.insert({one.subject, one.sender.value_or(one.subject)});
+  std::erase_if(out, [&](std::size_t pod) { return lives(subjects[pod]); });
+  return out;
+}
+
+bool is_about(const Question& one, const std::set<std::size_t>& pods) {
+  return pods.contains(one.subject) || (one.sender && pods.contains(*one.sender));
+}
 
 Pods living_pods(const Settings& settings, const Selection& which) {
   Pods out;
@@ -78,7 +98,7 @@ Pods living_pods(const Settings& settings, const Selection& which) {
 
 std::vector<Question> plan(const Pods& pods, const Options& options, const NodeFacts& facts) {
   if (options.to.empty()) return questions_of(pods.subjects, pods.asked, facts);
-  const Target target = target_of(options.to);
+  const Target target = target_of(options.to).value_or(Target{});
   return questions_to(pods.subjects, pods.asked, target.ip, target.port);
 }
 
@@ -86,7 +106,8 @@ std::vector<Question> plan(const Pods& pods, const Options& options, const NodeF
 class Verdicts {
  public:
   void add(const Question& question, const Subject& subject, const Failure& failure) {
-    const Cause cause = failure.cause.value_or(Cause{"no cause was seen on the node", "", ""});
+    const Cause cause =
+        failure.cause.value_or(Cause{"no cause was seen on the node", "", "cnitool doctor"});
     Entry& entry = causes_[cause];
     entry.is_known |= failure.cause.has_value();
     entry.lines.push_back(cat(question.text, ": ", failure.answer.str()));
@@ -135,14 +156,31 @@ bool counts(const Question& question, const Failure& failure) {
 }
 
 std::vector<std::vector<Question>> groups_of(const std::vector<Question>& questions) {
+  constexpr std::size_t kMostQuestions = 20'000;  // each has a port of Mark's
+  const std::size_t most = pods_at_once();
   std::vector<std::vector<Question>> out;
-  std::size_t last = 0;
+  std::set<std::size_t> pods;
   for (const Question& one : questions) {
-    const std::size_t group = one.subject / kPodsAtOnce;
-    if (out.empty() || group != last) out.emplace_back();
-    last = group;
+    const std::set<std::size_t> of_one{one.subject, one.sender.value_or(one.subject)};
+    pods.insert(of_one.begin(), of_one.end());
+    if (out.empty() || pods.size() > most || out.back().size() == kMostQuestions) {
+      out.emplace_back();
+      pods = of_one;
+    }
     out.back().push_back(one);
   }
+  return out;
+}
+
+// The next pod may have the address of one that ended in between.
+std::vector<Duplicate> living_duplicates(Pods pods, const NodeFacts& facts) {
+  const auto is_alive = [&](std::size_t i) { return pods.asked[i] && lives(pods.subjects[i]); };
+  for (std::size_t i = 0; i < pods.asked.size(); ++i) pods.asked[i] = is_alive(i);
+  auto out = duplicates(pods.subjects, pods.asked, facts);
+  std::erase_if(out, [&](const Duplicate& one) {
+    return std::ranges::any_of(
+        pods.subjects, [&](const Subject& pod) { return pod.name == one.whose && !lives(pod); });
+  });
   return out;
 }
 
@@ -156,6 +194,18 @@ nlohmann::ordered_json json_of(const Findings& findings) {
                    {"remedy", one.remedy}});
   }
   return out;
+}
+
+void print_plan(const std::vector<Question>& questions, const Output& output) {
+  auto all = nlohmann::ordered_json::array();
+  for (const Question& one : questions) {
+    if (output.json) {
+      all.push_back({{"packet", one.packet.str()}, {"question", one.text}});
+    } else {
+      output.out << one.packet.str() << ": " << one.text << '\n';
+    }
+  }
+  if (output.json) output.print({{"probes", all}});
 }
 
 void print(const Findings& findings, const Output& output) {
@@ -172,19 +222,47 @@ void print(const Findings& findings, const Output& output) {
   }
 }
 
+// A pod may end in between: then nothing is said of it.
+std::optional<std::vector<Failure>> ask_living(Run& run, const std::vector<Subject>& subjects,
+                                               std::vector<Question>& questions) {
+  for (;;) {
+    const auto before = gone_of(questions, subjects);
+    std::erase_if(questions, [&](const Question& one) { return is_about(one, before); });
+    try {
+      auto out = run.ask(questions);
+      const auto after = out ? gone_of(questions, subjects) : before;
+      if (out) {
+        std::erase_if(*out,
+                      [&](const Failure& one) { return is_about(questions[one.question], after); });
+      }
+      return out;
+    } catch (const netlink::Error&) {
+      if (gone_of(questions, subjects).empty()) throw;
+    }
+  }
+}
+
 }  // namespace
+
+std::string refusal_of_target(const std::string& text) {
+  const auto target = target_of(text);
+  if (!target) return "expected ADDRESS or ADDRESS:PORT, of IPv6 with a port [ADDRESS]:PORT";
+  const Ip& ip = target->ip;
+  const bool is_host = !ip.is_unspecified() && !ip.is_loopback() && !ip.is_multicast() &&
+                       ip != *Ip::parse("255.255.255.255");
+  return is_host ? "" : "expected the address of another host";
+}
 
 Outcome probe(const Settings& settings, const Options& options) {
   using Clock = std::chrono::steady_clock;
-  raise_file_limit();
   const auto end = Clock::now() + std::chrono::seconds(options.limit);
-  const Pods pods = living_pods(settings, options.which);
+  Pods pods = living_pods(settings, options.which);
   const NodeFacts facts = look_at_node();
   Outcome out;
   Verdicts verdicts;
-  Run run(pods.subjects, facts, {.per_second = options.per_second}, options.stop_fd);
-  for (const auto& questions : groups_of(plan(pods, options, facts))) {
-    const auto failures = Clock::now() < end ? run.ask(questions) : std::nullopt;
+  Run run(pods.subjects, facts, {.per_second = options.per_second, .end = end}, options.stop_fd);
+  for (auto& questions : groups_of(plan(pods, options, facts))) {
+    const auto failures = ask_living(run, pods.subjects, questions);
     if (!failures) {
       out.is_whole = false;
       break;
@@ -202,7 +280,7 @@ Outcome probe(const Settings& settings, const Options& options) {
   }
   out.findings = verdicts.findings();
   if (!out.is_whole || !options.to.empty()) return out;
-  for (const Duplicate& one : duplicates(pods.subjects, pods.asked, facts)) {
+  for (const Duplicate& one : living_duplicates(std::move(pods), facts)) {
     out.findings.push_back(finding_of(one));
   }
   return out;
@@ -210,10 +288,7 @@ Outcome probe(const Settings& settings, const Options& options) {
 
 bool report(const Settings& settings, const Options& options, const Output& output) {
   if (options.dry_run) {
-    const Pods pods = living_pods(settings, options.which);
-    for (const Question& one : plan(pods, options, look_at_node())) {
-      output.out << one.packet.str() << ": " << one.text << '\n';
-    }
+    print_plan(plan(living_pods(settings, options.which), options, look_at_node()), output);
     return true;
   }
   const Outcome outcome = probe(settings, options);

@@ -27,6 +27,9 @@ struct Outcome {
   bool is_whole = true;  ///< false: it was stopped, or the time was up
 };
 
+/// What is wrong with the text of --to; empty: nothing.
+std::string refusal_of_target(const std::string& text);
+
 /// Probes the attachments of the cache whose pods live. Leaves nothing behind on the node.
 /// \throws cni::Error, netlink::Error.
 Outcome probe(const Settings& settings, const Options& options);

@@ -27,7 +27,9 @@ void read_list(const cni::NetworkList& list, Subject& out) {
     if (!plugin.conf->is_object()) continue;
     const json& conf = *plugin.conf;
     const cni::Facts facts = facts_of(plugin.type);
-    if (facts.has_one_of({cni::Fact::kBridge, cni::Fact::kRouted})) out.is_routed = true;
+    const bool is_gateway = is_true(conf, "isGateway") || is_true(conf, "isDefaultGateway");
+    out.is_routed |= facts.has(cni::Fact::kRouted) || (facts.has(cni::Fact::kBridge) && is_gateway);
+    out.is_masqueraded |= is_true(conf, "ipMasq") && strings_at(conf, "ipMasqExcept").empty();
     if (is_true(conf, "portIsolation")) out.takes_neighbours = false;
     const std::string policy = text_at(conf, "ingressPolicy", "open");
     if (policy != "open") out.takes_networks = false;
@@ -62,6 +64,13 @@ std::optional<Ip> address_of(const Subject& one, Family family) {
 bool has_default_route(const Subject& one, Family family) {
   return std::ranges::any_of(one.result.routes, [&](const cni::Route& route) {
     return route.dst.is_default() && route.dst.ip.family() == family;
+  });
+}
+
+// Of a segment without a router IPAM plugins name a gateway, too, which nobody has.
+bool has_route_by(const Subject& one, const Ip& gateway) {
+  return std::ranges::any_of(one.result.routes, [&](const cni::Route& route) {
+    return route.dst.ip.family() == gateway.family() && route.gateway.value_or(gateway) == gateway;
   });
 }
 
@@ -100,6 +109,7 @@ class Plan {
     const Subject& one = subjects_[index];
     const Ip& gateway = *address.gateway;
     const bool is_own = node_.has(gateway);
+    if (!is_own && !one.is_routed && !has_route_by(one, gateway)) return;
     Question question{.about = About::kGateway,
                       .subject = index,
                       .sender = index,
@@ -185,7 +195,7 @@ class Plan {
       for (const Family family : netlink::kFamilies) {
         const auto pod = address_of(subjects_[index], family);
         const bool is_any = !given || given->is_unspecified();
-        if (!pod || (!is_any && given->family() != family)) continue;
+        if (!pod || (given && given->family() != family)) continue;
         ask_about_port(index, port, is_any ? std::nullopt : given, *pod);
       }
     }
@@ -201,10 +211,11 @@ class Plan {
                       .destination = pod,
                       .destination_port = static_cast<std::uint16_t>(port.container)};
     const std::string what = cat(" of ", subjects_[index].name);
-    if (address) {
+    const bool is_loopback = address && address->is_loopback();  // of the node: pods have their own
+    if (address && (!is_loopback || subjects_[index].maps_loopback)) {
       question.packet.target = *address;
       push(question, cat("the node to hostPort ", port.host, " at ", address->str(), what));
-      ask_about_port_from_pod(question, what);
+      if (!is_loopback) ask_about_port_from_pod(question, what);
     }
     if (given || !pod.is_v4() || !subjects_[index].maps_loopback) return;
     question.packet.source.reset();

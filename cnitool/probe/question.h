@@ -23,6 +23,7 @@ struct Subject {
   unsigned mtu = 0;  ///< of its interface; 0: unknown
   std::vector<HostPort> host_ports = {};
   bool is_routed = false;        ///< the node forwards what it sends
+  bool is_masqueraded = false;   ///< with the node's address as its source
   bool takes_networks = true;    ///< its policy takes connections of pods of other networks
   bool takes_neighbours = true;  ///< and of its own
   bool maps_loopback = true;     ///< its hostPorts are at 127.0.0.1, too

@@ -24,6 +24,14 @@ bool is_found(const NetNs& ns, const Ip& ip) {
   return found && found->mac && !found->has_failed();
 }
 
+// Whether a small packet to where the large one goes is lost, too.
+bool is_lost_small(const Question& large, const std::vector<Question>& lost) {
+  return std::ranges::any_of(lost, [&](const Question& one) {
+    return one.packet.size == 0 && one.sender == large.sender &&
+           one.packet.kind == large.packet.kind && one.packet.target == large.packet.target;
+  });
+}
+
 }  // namespace
 
 Run::Run(const std::vector<Subject>& subjects, const NodeFacts& facts, const Pace& pace, int stop)
@@ -54,12 +62,14 @@ std::vector<Shot> Run::shots_of(const std::vector<Question>& questions, const Gr
       shot.packet.source = group.senders[0].source_for(one.packet.target);
     }
     shot.packet.number = static_cast<std::uint16_t>(out.size());
+    shot.packet.token = Mark::random().cookie;
     out.push_back(shot);
   }
   return out;
 }
 
-bool Run::has_failed(const Question& question, const Shot& shot, Footprint& footprint) const {
+bool Run::has_failed(const Question& question, const Shot& shot, const Group& group,
+                     Footprint& footprint) const {
   if (shot.answer.is_delivered()) {
     const Case one{.question = question,
                    .subject = subjects_[question.subject],
@@ -69,17 +79,18 @@ bool Run::has_failed(const Question& question, const Shot& shot, Footprint& foot
     return one.flow ? went_astray(one, facts_) : is_unknown;
   }
   if (question.about != About::kGateway || question.must_answer || !question.sender) return true;
-  return !is_found(NetNs::open(subjects_[*question.sender].netns), question.packet.target);
+  return !is_found(group.places[shot.sender], question.packet.target);
 }
 
 std::optional<std::vector<Failure>> Run::ask(const std::vector<Question>& questions) {
+  mark_ = Mark::random();
   Group group = group_of(questions);
   std::vector<Shot> shots = shots_of(questions, group);
   Footprint footprint(group.places);
   const bool is_whole = fire(shots, group.senders, pace_, {stop_});
   std::vector<Failure> out;
   for (std::size_t i = 0; is_whole && i < shots.size(); ++i) {
-    if (has_failed(questions[i], shots[i], footprint)) out.push_back({i, shots[i].answer});
+    if (has_failed(questions[i], shots[i], group, footprint)) out.push_back({i, shots[i].answer});
   }
   forget(questions, group, shots, footprint);
   const bool is_followed = !is_whole || out.empty() || follow(questions, group, footprint, out);
@@ -103,6 +114,9 @@ bool Run::follow(const std::vector<Question>& questions, Group& group, Footprint
   for (const Failure& one : failures) {
     if (again.size() < kMostFollowed) again.push_back(questions[one.question]);
   }
+  mark_ = Mark::random();
+  group.senders.clear();
+  for (const NetNs& ns : group.places) group.senders.emplace_back(ns, mark_);
   std::optional<Follower> follower;
   try {
     follower.emplace(mark_);
@@ -126,7 +140,8 @@ bool Run::follow(const std::vector<Question>& questions, Group& group, Footprint
                    .source = shots[i].packet.source,
                    .answer = shots[i].answer,
                    .trail = std::move(trails[static_cast<std::uint16_t>(i)]),
-                   .flow = footprint.flow_of(0, shots[i].packet, mark_)};
+                   .flow = footprint.flow_of(0, shots[i].packet, mark_),
+                   .small_is_lost = is_lost_small(question, again)};
     failures[i].cause = cause_of(one, node, facts_);
   }
   forget(again, group, shots, footprint);

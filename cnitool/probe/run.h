@@ -37,7 +37,8 @@ class Run {
   };
   Group group_of(const std::vector<Question>& questions) const;
   std::vector<Shot> shots_of(const std::vector<Question>& questions, const Group& group) const;
-  bool has_failed(const Question& question, const Shot& shot, Footprint& footprint) const;
+  bool has_failed(const Question& question, const Shot& shot, const Group& group,
+                  Footprint& footprint) const;
   /// Removes the connections of the probes, wherever they may be tracked.
   void forget(const std::vector<Question>& questions, const Group& group,
               const std::vector<Shot>& shots, Footprint& footprint) const;
@@ -48,7 +49,7 @@ class Run {
   const NodeFacts& facts_;
   Pace pace_;
   int stop_;
-  Mark mark_ = Mark::random();
+  Mark mark_ = Mark::random();  ///< a new one for each round: what comes late is of none
 };
 
 }  // namespace tool::probe

@@ -22,7 +22,7 @@ constexpr auto kPatience = std::chrono::milliseconds(300);
 struct Wanted {
   std::string whose;
   Mac expected = {};
-  bool is_own = false;  ///< the node's: it does not answer itself
+  bool is_own = false;  ///< the node's, which asks: it does not answer itself
 };
 using Addresses = std::map<Ip, Wanted>;
 
@@ -38,7 +38,8 @@ void add_addresses(const Subject& one, const NodeFacts& node, Addresses& out) {
     if (!address.cidr.ip.is_v4()) continue;
     if (!mac.is_zero()) out[address.cidr.ip] = {one.name, mac};
     if (!address.gateway || !address.gateway->is_v4() || address.cidr.prefix == 32) continue;
-    out.try_emplace(*address.gateway, Wanted{"the gateway", Mac{}, node.has(*address.gateway)});
+    out.try_emplace(*address.gateway,
+                    Wanted{"the gateway", Mac{}, one.is_routed && node.has(*address.gateway)});
   }
 }
 

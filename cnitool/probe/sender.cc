@@ -148,6 +148,10 @@ int Sender::send_query(const Packet& packet) {
     const netlink::NetNs::Entered there(ns_);
     Fd fd = open(packet.target.is_v4() ? AF_INET : AF_INET6, SOCK_DGRAM, 0);
     const Address to = address_of(packet.target, packet.port);
+    // The port by which its connection is found again. Where another has it, the kernel chooses.
+    const Address own = address_of(Ip::any(packet.target.family()),
+                                   static_cast<std::uint16_t>(mark_.port + packet.number));
+    ::bind(fd.get(), reinterpret_cast<const sockaddr*>(&own.bytes), own.size);
     if (::connect(fd.get(), reinterpret_cast<const sockaddr*>(&to.bytes), to.size) != 0) {
       return errno;
     }
@@ -175,8 +179,9 @@ void Sender::for_each_fd(const std::function<void(int)>& use) const {
 std::vector<Received> Sender::take() {
   std::vector<Received> out;
   std::array<std::uint8_t, 2048> bytes{};  // the beginning is enough
+  constexpr int kMostAtOnce = 256;         // others wait meanwhile, and a pod may flood this one
   for (const auto& [key, fd] : raw_) {
-    for (;;) {
+    for (int i = 0; i < kMostAtOnce; ++i) {
       sockaddr_storage from{};
       socklen_t size = sizeof from;
       const auto got = ::recvfrom(fd.get(), bytes.data(), bytes.size(), 0,
@@ -212,6 +217,7 @@ class Round {
       : shots_(shots), senders_(senders), watched_(watched) {}
 
   bool send_all(const Pace& pace) {
+    end_ = pace.end;
     const auto gap = std::chrono::nanoseconds(1'000'000'000 / std::max(1U, pace.per_second));
     auto next = Clock::now();
     for (std::size_t i = 0; i < shots_.size(); ++i) {
@@ -231,10 +237,12 @@ class Round {
   }
 
  private:
-  // False: it was stopped.
+  // False: it was stopped, or there is no more time.
   bool wait_until(Clock::time_point end, bool for_answers) {
     for (;;) {
-      const auto left = std::chrono::ceil<std::chrono::milliseconds>(end - Clock::now()).count();
+      if (Clock::now() >= end_) return false;
+      const auto soon = std::min(end, end_) - Clock::now();
+      const auto left = std::chrono::ceil<std::chrono::milliseconds>(soon).count();
       if (left <= 0 || (for_answers && is_done())) return true;
       std::vector<pollfd> all{{watched_.stop, POLLIN, 0}, {watched_.other, POLLIN, 0}};
       for (const Sender& one : senders_) {
@@ -250,9 +258,10 @@ class Round {
     for (Sender& sender : senders_) {
       for (const Received& one : sender.take()) {
         if (one.number >= shots_.size()) continue;
-        Answer& answer = shots_[one.number].answer;
-        if (&senders_[shots_[one.number].sender] != &sender || answer.is_delivered()) continue;
-        answer = one.answer;
+        Shot& shot = shots_[one.number];
+        if (&senders_[shot.sender] != &sender || shot.answer.is_delivered()) continue;
+        if (one.token && *one.token != shot.packet.token) continue;
+        shot.answer = one.answer;
       }
     }
   }
@@ -260,6 +269,7 @@ class Round {
   std::vector<Shot>& shots_;
   std::vector<Sender>& senders_;
   const Watched& watched_;
+  Clock::time_point end_;
 };
 
 }  // namespace

@@ -52,6 +52,7 @@ struct Pace {
   unsigned per_second = 100;                ///< packets, of all senders together
   std::chrono::milliseconds patience{500};  ///< after the last of them
   unsigned attempts = 2;                    ///< packets for a probe, at most
+  std::chrono::steady_clock::time_point end = std::chrono::steady_clock::time_point::max();
 };
 
 /// What is heeded while answers are waited for.
@@ -63,7 +64,7 @@ struct Watched {
 
 /// Sends them all, again those that had no answer, and sets their answers. The numbers of their
 /// packets are their indexes.
-/// \return false where it was stopped.
+/// \return false where it was stopped, or the end of its pace came.
 bool fire(std::vector<Shot>& shots, std::vector<Sender>& senders, const Pace& pace,
           const Watched& watched);
 

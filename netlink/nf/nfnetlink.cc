@@ -1,6 +1,7 @@
 #include "netlink/nf/nfnetlink.h"
 
 #include <endian.h>
+#include <linux/netfilter.h>
 #include <linux/netfilter/nfnetlink.h>
 
 #include <cstdio>
@@ -37,7 +38,7 @@ std::string_view name_of(TableFamily family) {
     case TableFamily::kIp6:
       return "ip6";
   }
-  return "unknown";
+  return static_cast<int>(family) == NFPROTO_NETDEV ? "netdev" : "unknown";  // as traces have it
 }
 
 std::string words(const Bytes& data) {

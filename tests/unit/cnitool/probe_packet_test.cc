@@ -3,6 +3,7 @@
 #include <netinet/in.h>
 #include <netinet/ip_icmp.h>
 
+#include <algorithm>
 #include <random>
 
 #include "cnitool/probe/packet.h"
@@ -25,7 +26,7 @@ Bytes in_v4(std::uint8_t protocol, const Ip& from, const Ip& to, const Bytes& pa
 }
 
 Bytes echo(std::uint16_t number = 7) {
-  return payload_of({.source = kPod, .target = kOther, .number = number}, kMark);
+  return payload_of({.source = kPod, .target = kOther, .number = number, .token = 77}, kMark);
 }
 
 Bytes syn(std::uint16_t number = 7) {
@@ -47,7 +48,7 @@ Bytes answer_to_syn(std::uint8_t flags) {
 
 TEST_CASE("an echo has a right checksum, the mark and the size that was asked for") {
   const Bytes bytes = echo();
-  CHECK(bytes.size() == 12);
+  CHECK(bytes.size() == 16);
   CHECK(bytes[0] == ICMP_ECHO);
   CHECK(checksum(bytes) == 0);  // RFC 1071: the sum over it and its checksum
   CHECK(payload_of({.source = kPod, .target = kOther, .size = 1500}, kMark).size() == 1480);
@@ -71,8 +72,16 @@ TEST_CASE("a reply of the run is known by its ID and cookie") {
   REQUIRE(read(kMark));
   CHECK(read(kMark)->number == 7);
   CHECK(read(kMark)->answer.kind == Answer::Kind::kReply);
+  CHECK(read(kMark)->token == 77);
   CHECK_FALSE(read({.cookie = kMark.cookie, .id = 0x1235, .port = kMark.port}));
   CHECK_FALSE(read({.cookie = kMark.cookie + 1, .id = kMark.id, .port = kMark.port}));
+}
+
+TEST_CASE("a reply without the token of its echo is none") {
+  Bytes reply = echo();
+  reply[0] = ICMP_ECHOREPLY;
+  reply.resize(12);
+  CHECK_FALSE(received_by(kMark, IPPROTO_ICMP, kOther, in_v4(IPPROTO_ICMP, kOther, kPod, reply)));
 }
 
 TEST_CASE("a connection is open, or closed by a reset") {
