@@ -216,7 +216,8 @@ class Agent(ImageTest):
         if reason := agent.why_impossible() or kubelet.why_impossible():
             self.skipTest(reason)
         super().setUp()
-        self.text = (ROOT / self.EXAMPLE).read_text(encoding="utf-8")
+        text = (ROOT / self.EXAMPLE).read_text(encoding="utf-8")
+        self.text = re.sub(r"(?m)^ *#.*\n", "", text)  # what is off by default
         paths = dict(re.findall(r"- name: ([\w-]+)[^\n]*\n +hostPath: \{path: ([^,]+),", self.text))
         paths["config"] = "/run/image/config"
         found = re.findall(r"- \{name: ([\w-]+), mountPath: ([^,}]+)(, readOnly: true)?\}", self.text)
