@@ -4,6 +4,7 @@
 import os
 import subprocess
 import sys
+import time
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 from support import agent, ledger, suite  # noqa: E402
@@ -71,6 +72,31 @@ class Registration(DraTest):
         self.of.start()
         self.assertTrue(wait_for(lambda: any(os.path.exists(one) for one in self.of.drivers())), self.by.log)
         self.assertTrue(wait_for(lambda: self.status().returncode == 0), self.by.log)
+
+    def test_a_kubelet_that_registers_the_driver_before_the_agent_sees_its_start_is_not_asked_again(self):
+        self.start(POOL)
+        self.assertTrue(wait_for(lambda: self.status().returncode == 0), self.by.log)
+        before = self.of.drivers()
+        self.of.restart()
+        self.assert_registered()
+        with open(f"{REGISTRY}/another", "w", encoding="utf-8"):  # the agent looks at the folder
+            pass
+        self.assertFalse(wait_for(lambda: self.status().returncode, 3), self.by.log)
+        self.assertEqual(self.of.drivers(), before)
+
+    @suite.cases([("a moment", 1), ("half a minute", 30), ("an hour", 3600), ("an hour by a clock that was set back", -3600)])
+    def a_socket_goes_whose_agent_was_killed_after(self, seconds):
+        self.start(POOL)
+        [path] = self.of.drivers()
+        self.by.kill()
+        made = time.time() - seconds
+        os.utime(path, (made, made))
+        self.by.start()
+        self.assertTrue(wait_for(lambda: os.path.basename(path) not in sockets()), self.by.log)
+        self.assertTrue(wait_for(lambda: self.of.drivers() not in ([], [path])), self.by.log)
+        time.sleep(1.5)
+        # One more where the instance may have ended after this one began: kubelets with one client forget this one with it.
+        self.assertLessEqual(self.by.log.count("serve '"), 3 if seconds == 1 else 2, self.by.log)
 
     @suite.cases([("ends", False), ("is killed", True)])
     def an_update_by_an_instance_beside_the_old_one_which(self, is_killed):

@@ -40,6 +40,12 @@ TEST_CASE("a socket's name says which process made it") {
   CHECK(Endpoint::own_instance() == Endpoint::own_instance());
   CHECK(Endpoint::instance_of(prefix + "0a1b2c01.sock", prefix) == "0a1b2c");
   CHECK(Endpoint::instance_of("kubelet.sock", prefix).empty());
+  CHECK(Endpoint::instance_of("nics.example-0a1b2c01-reg.sock", "nics.example-") == "0a1b2c");
+  // Those of drivers whose names begin with that of this one.
+  for (const char* const other : {"lab-0a1b2c01-reg.sock", "abcdef12-0a1b2c01-reg.sock",
+                                  "abcdef12.example-reg.sock", "reg.sock", "abcdef-reg.sock"}) {
+    CHECK(Endpoint::instance_of(std::string("nics.example-") + other, "nics.example-").empty());
+  }
 }
 
 // A socket whose file stays when its process was killed.
@@ -92,6 +98,32 @@ TEST_CASE("an instance of the agent ends when it has had no socket for a moment"
   CHECK(others.last_end() == now + milliseconds(5'000));
   CHECK_FALSE(std::filesystem::exists(dir.path() + "/" + name + "ffffff01.sock"));
   CHECK(std::filesystem::exists(dir.path() + "/" + name + Endpoint::own_instance() + "01.sock"));
+}
+
+TEST_CASE("a socket that nobody listens on is removed, however long ago its process was killed") {
+  using std::chrono::seconds;
+  const surroundings::Folder dir;
+  const std::string name = Endpoint::prefix("vendor.example/nic");
+  const auto path = [&](const char* digits) { return dir.path() + "/" + name + digits + ".sock"; };
+  const auto date = [](const std::string& file, seconds age) {
+    std::filesystem::last_write_time(file, std::filesystem::file_time_type::clock::now() - age);
+  };
+  const auto living = listen_at(path("aaaaaa01"));
+  date(path("aaaaaa01"), seconds(30));
+  listen_at(path("bbbbbb01"));
+  date(path("bbbbbb01"), seconds(30));
+  listen_at(path("cccccc01"));
+  date(path("cccccc01"), -seconds(3'600));  // a clock that was set back
+  std::ofstream(path("dddddd01")) << "no socket";
+  date(path("dddddd01"), seconds(30));
+  devices::Instances others({dir.path()}, name);
+  const auto now = devices::Instances::Clock::now();
+  for (int after = 0; after < 3'000; after += 500) others.look(now + milliseconds(after));
+  CHECK(std::filesystem::exists(path("aaaaaa01")));
+  CHECK_FALSE(std::filesystem::exists(path("bbbbbb01")));
+  CHECK_FALSE(std::filesystem::exists(path("cccccc01")));
+  CHECK(std::filesystem::exists(path("dddddd01")));
+  CHECK(others.last_end() == devices::Instances::Clock::time_point{});
 }
 
 TEST_CASE("a worker does one job after the other, and refuses more than may wait") {

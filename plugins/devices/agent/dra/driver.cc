@@ -33,7 +33,6 @@ constexpr milliseconds kPoll{1'000}, kQuietPoll{30'000}, kBetween{100};
 constexpr milliseconds kUpgradePoll{200};  // another instance may be killed
 constexpr milliseconds kSettle{100};       // the kubelet sees that a socket went
 constexpr seconds kPatience{10}, kMostPatience{300};
-constexpr seconds kAboutToListen{60};
 
 kubernetes::Limits limits(milliseconds deadline) {
   return {.connect = deadline, .deadline = deadline, .body = kMaxClaimBytes};
@@ -61,7 +60,6 @@ Driver::Driver(Core& core, const std::string& dir, const std::string& plugin_dir
       others_({registry_}, prefix_of(conf_.driver)),
       patience_(kPatience),
       watch_(IN_CREATE | IN_DELETE | IN_MOVED_TO | IN_DELETE_SELF | IN_MOVE_SELF) {
-  Endpoint::remove_stale(registry_, prefix_of(conf_.driver), kAboutToListen);
   publish_health();
   if (watch_.fd() >= 0) {
     loop_.watch(watch_.fd(), [this] {
@@ -165,6 +163,14 @@ void Driver::find_kubelet(Clock::time_point now) {
   patience_ = kPatience;
 }
 
+// By the kubelet of that stamp, whose start a pass may not have seen yet.
+void Driver::note_answer(const std::optional<KubeletSocket::Stamp>& stamp, bool is_registered) {
+  stamp_ = stamp;
+  is_registered_ = is_confirmed_ = is_registered;
+  if (is_confirmed_) patience_ = kPatience;
+  report();
+}
+
 // There is no socket; or a kubelet before 1.33, which knows one instance, has forgotten this one
 // with another that ended; or the kubelet has had time to register it, and has not. A socket that
 // serves stays beside the new one, so that later kubelets have one at all times.
@@ -173,7 +179,7 @@ bool Driver::has_to_renew(Clock::time_point now) const {
 }
 
 bool Driver::starves(Clock::time_point now) const {
-  return !is_confirmed_ && now - since_ > patience_.load() && stamp_ && kubelet_.has_listener();
+  return !is_confirmed_ && now - since_ > patience_ && stamp_ && kubelet_.has_listener();
 }
 
 // Calls that are under way are answered.
@@ -187,7 +193,7 @@ void Driver::retire(std::size_t index, Clock::time_point now) {
 
 void Driver::listen(Clock::time_point now) {
   if (!endpoints_.empty() && starves(now)) {
-    patience_ = std::min(patience_.load() * 2, kMostPatience);
+    patience_ = std::min(patience_ * 2, kMostPatience);
     log(Level::kWarning, "register again",
         {.resource = conf_.driver, .error = "the kubelet has not registered the driver"});
   }
@@ -210,9 +216,9 @@ Served Driver::served() {
           .end_streams = [&health = *health] { health.end_streams(); },
           .registered =
               [this](const std::string& error) {
-                is_registered_ = is_confirmed_ = error.empty();
-                if (is_confirmed_) patience_ = kPatience;
-                loop_.post([this] { report(); });
+                loop_.post([this, stamp = kubelet_.stamp(), is_registered = error.empty()] {
+                  note_answer(stamp, is_registered);
+                });
               }};
 }
 

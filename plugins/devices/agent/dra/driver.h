@@ -1,6 +1,5 @@
 #pragma once
 
-#include <atomic>
 #include <chrono>
 #include <cstddef>
 #include <deque>
@@ -54,6 +53,7 @@ class Driver {
   void look();
   std::chrono::milliseconds pass();
   void find_kubelet(Clock::time_point now);
+  void note_answer(const std::optional<KubeletSocket::Stamp>& stamp, bool is_registered);
   bool has_to_renew(Clock::time_point now) const;
   bool starves(Clock::time_point now) const;
   void listen(Clock::time_point now);
@@ -78,11 +78,11 @@ class Driver {
   std::deque<Former> former_;
   Clock::time_point settled_{};  ///< the kubelet has seen that a socket went
   Clock::time_point since_{};    ///< when it registered last
-  std::atomic<std::chrono::seconds> patience_;
+  std::chrono::seconds patience_;
   bool is_near_ = false;  ///< look_soon() waits
-  std::atomic<bool> is_registered_ = false;
-  std::atomic<bool> is_confirmed_ = false;  ///< by the newest socket
-  std::string error_;                       ///< the last one, which is logged once
+  bool is_registered_ = false;
+  bool is_confirmed_ = false;  ///< by the newest socket
+  std::string error_;          ///< the last one, which is logged once
   cni::EventLoop loop_;
   cni::FolderWatch watch_;
   std::thread thread_;

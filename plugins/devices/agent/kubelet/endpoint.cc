@@ -12,6 +12,7 @@
 #include <memory>
 #include <optional>
 #include <random>
+#include <set>
 #include <utility>
 
 #include "libcni/common/dir.h"
@@ -31,6 +32,7 @@ using grpc::Status;
 
 constexpr char kDigits[] = "0123456789abcdef";
 constexpr std::size_t kInstance = 6;  // digits in the name of a socket
+const std::set<std::string> kEndings = {".sock", "-reg.sock"};
 
 // Random: two agents may have one PID, in PID namespaces of their own.
 std::string random_digits() {
@@ -69,7 +71,8 @@ constexpr Instances::Clock::time_point kLives{};
 std::optional<std::chrono::seconds> age_of(const std::string& path) {
   struct stat found {};
   if (::lstat(path.c_str(), &found) != 0 || !S_ISSOCK(found.st_mode)) return std::nullopt;
-  return std::chrono::seconds(std::time(nullptr) - found.st_mtime);
+  // Of before a boot with another clock: it is not young, however long.
+  return std::chrono::abs(std::chrono::seconds(std::time(nullptr) - found.st_mtime));
 }
 
 }  // namespace
@@ -178,8 +181,13 @@ std::string Endpoint::prefix(const std::string& resource) {
   return cat("patchbay-", shown, "-", cni::sha512_hex(resource, 8), "-");
 }
 
+// Another driver's name may begin with the name of this one and a hyphen.
 std::string Endpoint::instance_of(const std::string& name, const std::string& prefix) {
-  return name.starts_with(prefix) ? name.substr(prefix.size(), kInstance) : std::string();
+  if (!name.starts_with(prefix)) return {};
+  const std::string own = name.substr(prefix.size());
+  const auto end = own.find_first_not_of(kDigits);
+  const bool is_own = end != own.npos && end > kInstance && kEndings.contains(own.substr(end));
+  return is_own ? own.substr(0, kInstance) : std::string();
 }
 
 const std::string& Endpoint::own_instance() {
@@ -187,32 +195,41 @@ const std::string& Endpoint::own_instance() {
   return digits;
 }
 
-void Endpoint::remove_stale(const std::string& folder, const std::string& begin,
-                            std::chrono::seconds age) {
-  for (const std::string& name : cni::names_in(folder)) {
-    const std::string path = cat(folder, "/", name);
-    if (!name.starts_with(begin) || age_of(path) < age) continue;  // none: it is no socket
-    if (!cni::has_listener(path)) ::unlink(path.c_str());
-  }
-}
-
 Instances::Instances(std::vector<std::string> folders, std::string prefix)
     : folders_(std::move(folders)), prefix_(std::move(prefix)) {}
 
-// A process binds a socket and then listens on it: one that is young and refuses may be about to.
-std::map<std::string, bool> Instances::found() const {
-  std::map<std::string, bool> out;
+std::vector<Instances::Socket> Instances::sockets() const {
+  std::vector<Socket> out;
   for (const std::string& folder : folders_) {
     for (const std::string& name : cni::names_in(folder)) {
-      const std::string instance = Endpoint::instance_of(name, prefix_);
+      std::string instance = Endpoint::instance_of(name, prefix_);
       if (instance.empty() || instance == Endpoint::own_instance()) continue;
-      const std::string path = cat(folder, "/", name);
-      const bool listens = cni::has_listener(path);
-      const bool is_young = age_of(path).value_or(kYoung) < kYoung;
-      if (listens || is_young) out[instance] = out[instance] || listens;
+      out.push_back({std::move(instance), cat(folder, "/", name)});
     }
   }
   return out;
+}
+
+// A process binds a socket and then listens on it: one that is young and refuses may be about to.
+// An older one is of a process that was killed, whoever was there to see it.
+std::map<std::string, bool> Instances::found() const {
+  std::map<std::string, bool> out;
+  for (const auto& [instance, path] : sockets()) {
+    const auto age = age_of(path);
+    const bool listens = cni::has_listener(path);
+    if (listens || (age && *age < kYoung)) {
+      out[instance] = out[instance] || listens;
+    } else if (age) {
+      ::unlink(path.c_str());
+    }
+  }
+  return out;
+}
+
+void Instances::remove_dead(const std::string& instance) const {
+  for (const auto& [of, path] : sockets()) {
+    if (of == instance && age_of(path) && !cni::has_listener(path)) ::unlink(path.c_str());
+  }
 }
 
 void Instances::look(Clock::time_point now) {
@@ -230,9 +247,7 @@ void Instances::look(Clock::time_point now) {
     const auto patience = seen.has_listened ? kMoment : kBirth;
     const bool has_ended = !lives && now - seen.missing_since >= patience;
     if (has_ended) {
-      for (const std::string& folder : folders_) {
-        Endpoint::remove_stale(folder, cat(prefix_, instance), std::chrono::seconds(0));
-      }
+      remove_dead(instance);
       last_end_ = std::max(last_end_, seen.missing_since);
     }
     one = has_ended ? seen_.erase(one) : std::next(one);

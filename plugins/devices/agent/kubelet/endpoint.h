@@ -50,14 +50,10 @@ class Endpoint {
   /// The beginning of the names of all sockets of a resource, whichever process has them.
   static std::string prefix(const std::string& resource);
   /// The process that made the socket of that name, as all sockets of it have it; empty for a
-  /// name without the prefix.
+  /// name that is none of an Endpoint with the prefix.
   static std::string instance_of(const std::string& name, const std::string& prefix);
   /// The same of this process.
   static const std::string& own_instance();
-  /// Removes the sockets in a folder whose names begin so and on which nobody listens, such as
-  /// those of a process that was killed. Younger ones are left: a process may be about to listen.
-  static void remove_stale(const std::string& folder, const std::string& begin,
-                           std::chrono::seconds age);
 
  private:
   class Registration;
@@ -81,7 +77,7 @@ class Instances {
   /// Looks at the folders. An instance has ended if it had a socket, and has listened on none for a
   /// moment: one that registers again has none for less. One that was never seen to listen may be
   /// about to, or may have been killed since: it has a little longer. What a killed one left is
-  /// removed.
+  /// removed, at whatever time it was killed.
   void look(Clock::time_point now);
   /// When the last one ended that has been seen (the epoch: none did).
   Clock::time_point last_end() const { return last_end_; }
@@ -93,8 +89,13 @@ class Instances {
     bool has_listened = false;
     Clock::time_point missing_since{};  ///< the epoch: it listens
   };
+  struct Socket {
+    std::string instance, path;
+  };
+  std::vector<Socket> sockets() const;
   /// Whether each listens.
   std::map<std::string, bool> found() const;
+  void remove_dead(const std::string& instance) const;
 
   const std::vector<std::string> folders_;
   const std::string prefix_;

@@ -38,7 +38,6 @@ constexpr milliseconds kSettle{100};
 // sockets each second.
 constexpr seconds kPatience{10};
 constexpr seconds kMostPatience{300};
-constexpr seconds kAboutToListen{60};  // a socket on which a process may be about to listen
 constexpr seconds kFirstDelay{1};
 constexpr seconds kMostDelay{30};
 
@@ -131,9 +130,6 @@ Registrar::Registrar(Folders folders, std::deque<Resource>& resources)
       kubelet_(cat(folders_.plugins, "/kubelet.sock")),
       watch_(IN_CREATE | IN_DELETE | IN_MOVED_TO | IN_DELETE_SELF | IN_MOVE_SELF) {
   for (Resource& resource : resources) {
-    for (const std::string& folder : {folders_.plugins, folders_.registry}) {
-      Endpoint::remove_stale(folder, Endpoint::prefix(resource.name), kAboutToListen);
-    }
     faces_.push_back(
         std::make_unique<Face>(Face{.resource = resource,
                                     .others = Instances({folders_.plugins, folders_.registry},
