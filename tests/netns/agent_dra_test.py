@@ -140,6 +140,9 @@ class Claims(DraTest):
         self.assertEqual(kind, spec["kind"])
         [edits] = [one["containerEdits"] for one in spec["devices"] if one["name"] == which]
         self.assertEqual(edits["deviceNodes"], [{"path": "/dev/null", "permissions": "rw"}])
+        # A container refers to the request; that of a list is allocated by one of its subrequests.
+        [device] = self.prepared(self.claim("b", result("eth1-macvlan-2", "nic/fast")))
+        self.assertEqual((device["request_names"], len(device["cdi_device_ids"])), (["nic"], 1))
 
 
 SHARED = slots(2, SLOT, "eth1", ipam=ledger.pool("10.60.0.0/24"))

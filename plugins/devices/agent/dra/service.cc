@@ -37,7 +37,8 @@ void write(const Prepared& from, const std::string& node, auto& into) {
   into.set_error(from.error);
   for (const auto& one : from.devices) {
     auto& device = *into.add_devices();
-    device.add_request_names(one.request);
+    // Containers refer to the request alone, whichever of its subrequests was allocated.
+    device.add_request_names(one.request.substr(0, one.request.find('/')));
     device.set_pool_name(node);
     device.set_device_name(one.name);
     for (const std::string& name : one.cdi) device.add_cdi_device_ids(name);
