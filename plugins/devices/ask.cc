@@ -70,6 +70,12 @@ std::vector<Entry> claims_of(const Conf& conf, const Pod& pod) {
     }
     out.push_back(std::move(one));
   }
+  if (const Entry* const one = incomplete_claim(out)) {
+    throw Error(Code::kTryAgainLater,
+                cat("claim '", one->claim->str(), "' of pod '", pod.str(),
+                    "': the ledger has lost ", "some of its ", one->claim->parts, " devices"),
+                "delete the pod: another one gets another claim");
+  }
   return out;
 }
 

@@ -95,6 +95,17 @@ std::optional<Entry> Entry::from(const std::string& text) {
   return out;
 }
 
+const Entry* incomplete_claim(const std::vector<Entry>& entries) {
+  const auto is_incomplete = [&](const Entry& entry) {
+    if (!entry.claim) return false;
+    const auto count = std::ranges::count_if(
+        entries, [&](const Entry& one) { return one.claim && one.claim->uid == entry.claim->uid; });
+    return count < entry.claim->parts;
+  };
+  const auto found = std::ranges::find_if(entries, is_incomplete);
+  return found == entries.end() ? nullptr : &*found;
+}
+
 std::string boot_id() try {
   std::string out = netlink::read_file("/proc/sys/kernel/random/boot_id").value_or("");
   while (out.ends_with('\n')) out.pop_back();

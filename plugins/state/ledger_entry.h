@@ -106,6 +106,10 @@ struct Entry {
   static std::optional<Entry> from(const std::string& text);
 };
 
+/// One whose claim has more devices than are in the list: the ledger has lost the others. nullptr:
+/// there is none. \param entries all those of a pod
+const Entry* incomplete_claim(const std::vector<Entry>& entries);
+
 /// The boot of this kernel, for Claim::boot; "" where it is unknown.
 std::string boot_id();
 

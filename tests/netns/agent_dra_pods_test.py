@@ -8,7 +8,7 @@ import sys
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 from support import ledger, suite  # noqa: E402
 from support.agent import slots  # noqa: E402
-from support.claims import DraTest, opaque, result  # noqa: E402
+from support.claims import API, DraTest, opaque, result  # noqa: E402
 from support.ledger import LEDGER, SLOT  # noqa: E402
 from support.world import run  # noqa: E402
 
@@ -61,6 +61,24 @@ class Pods(DraTest):
         self.by.start()
         self.assert_error(self.call("ADD", self.pod()), 11, "claim 'shop/web-0-nic' of pod 'shop/web-0': the ledger has lost device "
                           "'eth1-macvlan-1'")
+
+    @suite.cases([("while the agent is down", True), ("of a kubelet that does not list claims", False)])
+    def a_pod_with_one_of_the_two_devices_of_its_claim_does_not_start(self, is_down):
+        self.prepared(self.claim("web-0-nic", result("eth1-macvlan-1"), result("eth1-macvlan-2", "other")))
+        os.unlink(f"{LEDGER}/{FIRST}")
+        if is_down:
+            self.by.kill()
+        else:
+            self.of.own("shop", "web-0", {})
+        self.assert_error(self.call("ADD", self.pod()), 11, "claim 'shop/web-0-nic' of pod 'shop/web-0': the ledger has lost some of its 2 devices")
+
+    def test_a_prepared_claim_that_has_more_devices_by_now_is_refused(self):
+        claim = self.claim("web-0-nic", result("eth1-macvlan-1"))
+        self.prepared(claim)
+        more = [result("eth1-macvlan-1"), result("eth1-macvlan-2", "other")]
+        self.api.patch(API, "resourceclaims", "web-0-nic", {"status": {"allocation": {"devices": {"results": more}}}}, "shop", "status")
+        self.assertIn(f"device '{FIRST}' of its earlier allocation is still prepared", self.refusal(claim))
+        self.assertEqual(ledger.devices(), [FIRST])
 
     @suite.cases([("a torn entry", "{"), ("an entry of a later format", '{"format":9}')])
     def Prepare_does_not_overwrite(self, text):

@@ -110,7 +110,8 @@ std::vector<Entry> Preparer::entries_of(const NamedClaim& claim, Clock::time_poi
                                                        .name = claim.name,
                                                        .driver = means_.driver,
                                                        .pool = means_.node});
-  if (!are_of(known, allocation.results)) {
+  const bool is_other = is_known && known.size() != allocation.results.size();
+  if (is_other || !are_of(known, allocation.results)) {
     throw Error(Code::kTryAgainLater,
                 cat("device '", known.front().id, "' of its earlier allocation is still prepared"));
   }

@@ -15,6 +15,8 @@ using cni::cat;
 using cni::Code;
 using cni::Error;
 
+constexpr const char* kNext = "delete the pod: another one gets another claim";
+
 std::string shared_name(const Pool& pool) {
   return device_name(shared_id(pool.slots.front().parent, pool.type()));
 }
@@ -36,6 +38,20 @@ const Item* free_slot(const std::map<std::string, Item>& items, const Entries& e
     if (held == nullptr && !one.is_wanted() && !one.is_holder_unreadable) held = &item;
   }
   return held;
+}
+
+// By what the entries of the pod say of each other: not each kubelet lists its claims.
+void require_complete(const Pod& pod, const Entries& entries) {
+  std::vector<Entry> own;
+  for (const auto& [id, entry] : entries) {
+    if (entry.claim && entry.pod && entry.pod->uid == pod.uid) own.push_back(entry);
+  }
+  const Entry* const one = incomplete_claim(own);
+  if (one == nullptr) return;
+  throw Error(Code::kTryAgainLater,
+              cat("claim '", one->claim->str(), "' of pod '", pod.str(),
+                  "': the ledger has lost some of its ", one->claim->parts, " devices"),
+              kNext);
 }
 
 }  // namespace
@@ -118,8 +134,9 @@ void require_prepared(const Pod& pod, const std::vector<ListedClaim>& listed,
     throw Error(Code::kTryAgainLater,
                 cat("claim '", name, "' of pod '", pod.str(), "': the ledger has lost device '",
                     one.device, "'"),
-                "delete the pod: another one gets another claim");
+                kNext);
   }
+  require_complete(pod, entries);
 }
 
 }  // namespace devices::dra

@@ -41,7 +41,8 @@ const Item& item_of(const Pool& pool, const std::map<std::string, Item>& items,
 std::vector<Entry> rivals_of(const Order& order, const Pools& pools, const Stock& stock,
                              const std::vector<Entry>& prepared);
 
-/// Refuses a pod whose claim the ledger has not as the pod's: it must not start without the device.
+/// Refuses a pod whose claim the ledger has not as the pod's, or not all devices of it: it must not
+/// start without one.
 /// \throws cni::Error: kTryAgainLater where the entry is lost, kInvalidConfig where it is another
 /// pod's.
 void require_prepared(const Pod& pod, const std::vector<ListedClaim>& listed,
