@@ -215,7 +215,8 @@ void Connection::Impl::prepare(const Request& request, const std::string& token)
 void Connection::Impl::secure() {
   set(CURLOPT_NOSIGNAL, 1L);
   set(CURLOPT_FOLLOWLOCATION, 0L);
-  set(CURLOPT_PROXY, "");  // not that of the environment
+  set(CURLOPT_PATH_AS_IS, 1L);  // no name of an object climbs in it
+  set(CURLOPT_PROXY, "");       // not that of the environment
   set(CURLOPT_HTTP_VERSION, static_cast<long>(CURL_HTTP_VERSION_1_1));
   set(CURLOPT_TCP_KEEPALIVE, 1L);
   set(CURLOPT_TCP_KEEPIDLE, 30L);

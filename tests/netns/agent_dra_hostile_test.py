@@ -3,6 +3,7 @@
 
 import os
 import sys
+import threading
 import time
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
@@ -12,6 +13,7 @@ from support.claims import DraTest, result  # noqa: E402
 from support.dra_kubelet import encode  # noqa: E402
 from support.kubelet import Refused  # noqa: E402
 from support.ledger import SLOT  # noqa: E402
+from support.world import wait_for  # noqa: E402
 
 POOL = slots(4, SLOT, "eth1", ipam=ledger.pool("10.60.0.0/24"))
 CLAIMS = "resourceclaims"
@@ -29,6 +31,17 @@ class Hostile(DraTest):
         self.assertIn("the API server cannot be asked", self.refusal(self.claim("web-0-nic", result("eth1-macvlan-1"))))
         self.assertLess(time.monotonic() - begin, 30)
 
+    def test_Prepare_of_a_kubelet_that_was_killed_meanwhile_prepares_nothing(self):
+        claim = self.claim("web-0-nic", result("eth1-macvlan-1"))
+        self.api.fault(method="GET", path=CLAIMS, times=1, slow=4)
+        asked = threading.Thread(target=lambda: self.assertRaises(Exception, self.of.prepare, claim))
+        asked.start()
+        self.assertTrue(wait_for(lambda: self.api.seen("GET", CLAIMS)))
+        self.of.kill()
+        asked.join()
+        self.assertTrue(wait_for(lambda: "the kubelet has hung up" in self.by.log, 15), self.by.log)
+        self.assertEqual(ledger.devices(), [])
+
     @suite.cases([("too many claims", (["claim"] * 300, "INVALID_ARGUMENT")), ("a claim twice", (["same", "same"], "INVALID_ARGUMENT"))])
     def a_call_is_refused_with(self, row):
         names, code = row
@@ -40,11 +53,13 @@ class Hostile(DraTest):
 
     def test_names_and_bytes_that_no_kubelet_sends_end_nothing(self):
         for wrong in ({"namespace": "../../nodes", "name": "n1", "uid": "u"}, {"namespace": "shop", "name": "x" * 5000, "uid": "u"},
-                      {"namespace": "", "name": "", "uid": "u"}, {"namespace": "shop", "name": "a?b", "uid": "u"}):
+                      {"namespace": "", "name": "", "uid": "u"}, {"namespace": "shop", "name": "a?b", "uid": "u"},
+                      {"namespace": "..", "name": "x", "uid": "u"}, {"namespace": "shop", "name": "..", "uid": "u"}):
             self.assertIn("prepare claim", self.refusal({"metadata": wrong}))
         self.of.unprepare({"metadata": {"namespace": "", "name": "", "uid": ""}})
         for data in (b"\xff" * 40, b"\x0a\xff\xff\xff\xff\x0f", encode("Claims", {"claims": [{"uid": "u" * 2_000_000}]})):
             self.assertNotEqual(self.of.raw("NodePrepareResources", data), "OK")
+        self.assertEqual([one["path"] for one in self.api.seen("GET", "/resource.k8s.io/v1/(resourceclaims|namespaces/[^/]*/[^/]*$)")], [])
         self.assertNotIn("nodes/n1", [one["path"] for one in self.api.seen("GET")])
         self.of.prepare(self.claim("web-0-nic", result("eth1-macvlan-1")))
         self.assertLess(self.by.memory(), 30_000)

@@ -33,11 +33,18 @@ void require_text(const char* what, const std::string& text, std::size_t most) {
   throw Error(Code::kInvalidConfig, cat(what, ": expected 1 to ", most, " bytes"));
 }
 
+// Of an object of Kubernetes, in the path of its URL.
+void require_name(const char* what, const std::string& text, std::size_t most) {
+  require_text(what, text, most);
+  if (text != "." && text != ".." && text.find_first_of("/%") == text.npos) return;
+  throw Error(Code::kInvalidConfig, cat(what, ": no object can have that name"));
+}
+
 void require_whole(const NamedClaim& claim) {
   constexpr std::size_t kMostName = 253, kMostUid = 128;
   require_text("uid", claim.uid, kMostUid);
-  require_text("namespace", claim.space, kMostName);
-  require_text("name", claim.name, kMostName);
+  require_name("namespace", claim.space, kMostName);
+  require_name("name", claim.name, kMostName);
 }
 
 // What it says in the log, and to the kubelet, which makes an event of the pod of it.
@@ -88,7 +95,8 @@ Order Preparer::order_of(const Allocation& allocation) const {
 
 // The ledger answers for what it has where the API server is away: a kubelet that starts again asks
 // for all claims of its pods, which go on.
-std::vector<Entry> Preparer::entries_of(const NamedClaim& claim, Clock::time_point until) {
+std::vector<Entry> Preparer::entries_of(const NamedClaim& claim, const Call& call) {
+  const auto until = call.until;
   std::vector<Entry> known = core_.prepared();
   std::erase_if(known, [&](const Entry& one) { return one.claim->uid != claim.uid; });
   const bool is_known = is_whole(known);
@@ -115,6 +123,7 @@ std::vector<Entry> Preparer::entries_of(const NamedClaim& claim, Clock::time_poi
     throw Error(Code::kTryAgainLater,
                 cat("device '", known.front().id, "' of its earlier allocation is still prepared"));
   }
+  if (call.has_hung_up()) throw Error(Code::kTryAgainLater, "the kubelet has hung up");
   if (is_known) {
     // What is prepared stays, whatever config or parameters say by now.
     Order again{.claim = known.front().claim.value(), .pod = allocation.pod, .parts = {}};
@@ -153,12 +162,12 @@ void Preparer::end_rivals(const Order& order, Clock::time_point until) {
   }
 }
 
-Prepared Preparer::prepare(const NamedClaim& claim, Clock::time_point until) {
+Prepared Preparer::prepare(const NamedClaim& claim, const Call& call) {
   Prepared out;
   try {
     cni::as_error([&] {
       require_whole(claim);
-      for (const Entry& one : entries_of(claim, until)) {
+      for (const Entry& one : entries_of(claim, call)) {
         out.devices.push_back(
             {one.claim->request, one.claim->device, one.claim->share, one.claim->cdi});
       }

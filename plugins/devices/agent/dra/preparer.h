@@ -38,6 +38,13 @@ struct NamedClaim {
   std::string uid, space, name;
 };
 
+/// NodePrepareResources of the kubelet. Nothing is prepared where it has hung up: the next one may
+/// have the claim unprepared already, and then nobody does so again.
+struct Call {
+  Clock::time_point until;
+  std::function<bool()> has_hung_up;
+};
+
 /// Whether the claim that an API server does not know is that which is asked for: it says so.
 class NoSuchClaim : public std::exception {};
 
@@ -59,12 +66,12 @@ class Preparer {
 
   const std::string& node() const { return means_.node; }
   /// Each claim has its answer until then, if only that the time is up.
-  Prepared prepare(const NamedClaim& claim, Clock::time_point until);
+  Prepared prepare(const NamedClaim& claim, const Call& call);
   /// Asks the ledger alone. The error, or nothing.
   std::string unprepare(const NamedClaim& claim, Clock::time_point until);
 
  private:
-  std::vector<Entry> entries_of(const NamedClaim& claim, Clock::time_point until);
+  std::vector<Entry> entries_of(const NamedClaim& claim, const Call& call);
   Order order_of(const Allocation& allocation) const;
   void end_rivals(const Order& order, Clock::time_point until);
   bool is_gone(const NamedClaim& claim, Clock::time_point until) const;

@@ -72,10 +72,11 @@ template <class Request, class Answer>
 grpc::ServerUnaryReactor* prepare(grpc::CallbackServerContext* context, Work& work,
                                   const Request* request, Answer* answer) {
   const auto until = Clock::now() + kAnswerWithin;
-  return later(context, *request, work.preparing, [&work, request, answer, until] {
+  return later(context, *request, work.preparing, [context, &work, request, answer, until] {
     for (const auto& one : request->claims()) {
-      write(work.preparer.prepare(named(one), until), work.preparer.node(),
-            (*answer->mutable_claims())[one.uid()]);
+      write(
+          work.preparer.prepare(named(one), {until, [context] { return context->IsCancelled(); }}),
+          work.preparer.node(), (*answer->mutable_claims())[one.uid()]);
     }
   });
 }
