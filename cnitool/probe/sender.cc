@@ -151,7 +151,7 @@ int Sender::send_query(const Packet& packet) {
     // The port by which its connection is found again. Where another has it, the kernel chooses.
     const Address own = address_of(Ip::any(packet.target.family()),
                                    static_cast<std::uint16_t>(mark_.port + packet.number));
-    ::bind(fd.get(), reinterpret_cast<const sockaddr*>(&own.bytes), own.size);
+    static_cast<void>(::bind(fd.get(), reinterpret_cast<const sockaddr*>(&own.bytes), own.size));
     if (::connect(fd.get(), reinterpret_cast<const sockaddr*>(&to.bytes), to.size) != 0) {
       return errno;
     }
