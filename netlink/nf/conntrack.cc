@@ -1,8 +1,9 @@
 #include "netlink/nf/conntrack.h"
 
+#include <linux/in.h>
+#include <linux/in6.h>
 #include <linux/netfilter/nfnetlink_conntrack.h>
 #include <linux/netlink.h>
-#include <netinet/in.h>
 
 #include <cerrno>
 
