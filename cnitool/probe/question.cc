@@ -289,7 +289,8 @@ NodeFacts look_at_node() {
       for (const netlink::LinkAddress& one : node.addresses()) {
         if (one.link != route.link || one.cidr.ip.family() != family) continue;
         if (one.cidr.ip.is_link_local()) continue;
-        (family == Family::kIpv4 ? out.v4 : out.v6) = {one.cidr.ip, *route.gateway};
+        (family == Family::kIpv4 ? out.v4 : out.v6) =
+            NodeFacts::Uplink{one.cidr.ip, *route.gateway};
         break;
       }
     }
