@@ -23,6 +23,11 @@ Bytes arp_probe(const Mac& own, const Ip& address);
 /// (section 2.3).
 Bytes arp_announcement(const Mac& own, const Ip& address);
 
+/// The same for an IPv6 address, as the neighbour solicitation of duplicate address detection (RFC
+/// 4862, section 5.4.2): not for an address that a host of ours is about to take, which gives it
+/// up.
+Bytes solicitation_probe(const Mac& own, const Ip& address);
+
 /// A neighbour has an address, or is about to take it.
 struct NeighbourClaim {
   Ip address;

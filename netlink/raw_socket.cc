@@ -15,20 +15,26 @@ namespace netlink {
 
 namespace {
 
+// Bytes for answers that nobody has read. A pod that sees a probe can send as many as it likes, and
+// those of others find room beside them.
+constexpr int kRoom = 8 * 1024 * 1024;
+
 // A kernel that does not know an option sends the probes all the same.
 template <class Value>
 void set(const Fd& fd, int level, int name, const Value& value) {
   ::setsockopt(fd.get(), level, name, &value, sizeof value);
 }
 
-// Whatever is known of the path: "do not fragment" is set, and the packet is sent.
+// Whatever is known of the path, the packet is sent; and what an ICMP error says of it, a pod's or
+// a router's, is not learnt: IPv4 would keep it for ten minutes (net.ipv4.route.mtu_expires).
 Fd open_raw(const NetNs& where, Family family, int protocol) {
   const NetNs::Entered there(where);
   const bool is_v4 = family == Family::kIpv4;
   Fd out(::socket(is_v4 ? AF_INET : AF_INET6, SOCK_RAW | SOCK_CLOEXEC | SOCK_NONBLOCK, protocol));
   if (!out) throw Error("open a raw socket", errno);
+  set(out, SOL_SOCKET, SO_RCVBUFFORCE, kRoom);
   if (is_v4) {
-    set(out, IPPROTO_IP, IP_MTU_DISCOVER, int{IP_PMTUDISC_PROBE});
+    set(out, IPPROTO_IP, IP_MTU_DISCOVER, int{IP_PMTUDISC_INTERFACE});
   } else {
     set(out, IPPROTO_IPV6, IPV6_MTU_DISCOVER, int{IPV6_PMTUDISC_PROBE});
   }
@@ -76,5 +82,7 @@ Fd open_segment_socket(const NetNs& where, Family family, std::uint32_t acknowle
           BPF_JUMP(kJumpIf, acknowledged, 0, 1), BPF_STMT(kReturn, 0xffff), BPF_STMT(kReturn, 0)});
   return out;
 }
+
+Fd open_packet_sender(const NetNs& where) { return open_raw(where, Family::kIpv4, IPPROTO_RAW); }
 
 }  // namespace netlink

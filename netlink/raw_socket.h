@@ -17,4 +17,8 @@ Fd open_echo_socket(const NetNs& where, Family family, std::uint16_t id);
 /// computes the checksum.
 Fd open_segment_socket(const NetNs& where, Family family, std::uint32_t acknowledged);
 
+/// For IPv4 packets with their headers, which this sends alone, in one piece or not at all
+/// (EMSGSIZE: the link is too small). \throws Error.
+Fd open_packet_sender(const NetNs& where);
+
 }  // namespace netlink

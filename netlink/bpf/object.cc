@@ -1,5 +1,6 @@
 #include "netlink/bpf/object.h"
 
+#include <bpf/bpf.h>
 #include <bpf/libbpf.h>
 
 #include <cerrno>
@@ -76,6 +77,36 @@ int Object::program(const std::string& name) const {
 
 int Object::map(const std::string& name) const {
   return ::bpf_map__fd(&find_map(object_.get(), name));
+}
+
+// The kernel knows the place since the program was loaded.
+Fd Object::attach(const std::string& name) const {
+  Fd out(::bpf_raw_tracepoint_open(nullptr, program(name)));
+  if (!out) throw Error(cat("attach program '", name, "'"), errno);
+  return out;
+}
+
+void put(int map, std::span<const std::byte> key, std::span<const std::byte> value) {
+  if (::bpf_map_update_elem(map, key.data(), value.data(), BPF_ANY) != 0) {
+    throw Error("fill a map of a program", errno);
+  }
+}
+
+Ring::Ring(int map, Use use)
+    : use_(std::make_unique<Use>(std::move(use))), ring_(nullptr, ::ring_buffer__free) {
+  const auto hand_over = [](void* to, void* data, std::size_t size) {
+    (*static_cast<Use*>(to))({static_cast<const std::byte*>(data), size});
+    return 0;
+  };
+  ring_.reset(::ring_buffer__new(map, hand_over, use_.get(), nullptr));
+  if (!ring_) throw Error("read the ring of a program", errno);
+}
+
+int Ring::fd() const { return ::ring_buffer__epoll_fd(ring_.get()); }
+
+void Ring::read() {
+  const int read = ::ring_buffer__consume(ring_.get());
+  if (read < 0) throw Error("read the ring of a program", -read);
 }
 
 }  // namespace netlink::bpf

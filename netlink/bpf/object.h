@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -8,6 +9,7 @@
 #include "netlink/types/fd.h"
 
 struct bpf_object;
+struct ring_buffer;
 
 /// Programs that run in the kernel (eBPF), over libbpf. Everything throws netlink::Error.
 namespace netlink::bpf {
@@ -35,12 +37,34 @@ class Object {
   /// The descriptor of a loaded program or map; closed with the Object.
   int program(const std::string& name) const;
   int map(const std::string& name) const;
+  /// Attaches a loaded program to the place of the kernel that its section names (tp_btf), until
+  /// the descriptor is closed, as at the end of the process.
+  Fd attach(const std::string& name) const;
 
  private:
   std::string name_;
   /// Filled by the kernel when it refuses a program.
   std::unique_ptr<char[]> log_;
   std::unique_ptr<bpf_object, void (*)(bpf_object*)> object_;
+};
+
+/// Adds the key to a hash of a loaded object, or replaces its value. Both as large as its own.
+void put(int map, std::span<const std::byte> key, std::span<const std::byte> value);
+
+/// Hears what a program writes into its ring (BPF_MAP_TYPE_RINGBUF, since Linux 5.8).
+class Ring {
+ public:
+  using Use = std::function<void(std::span<const std::byte>)>;
+  /// The map of a loaded object, which outlives the Ring; use hears each event.
+  Ring(int map, Use use);
+  /// Readable where there are events.
+  int fd() const;
+  /// Hands over the events so far, in order.
+  void read();
+
+ private:
+  std::unique_ptr<Use> use_;
+  std::unique_ptr<ring_buffer, void (*)(ring_buffer*)> ring_;
 };
 
 }  // namespace netlink::bpf

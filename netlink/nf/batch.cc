@@ -45,6 +45,7 @@ Message encode_one(const Chain& chain) {
     m.nest(NFTA_CHAIN_HOOK, [&] {
       m.put_be32(NFTA_HOOK_HOOKNUM, chain.hook->number);
       m.put_be32(NFTA_HOOK_PRIORITY, static_cast<std::uint32_t>(chain.hook->priority));
+      if (!chain.hook->device.empty()) m.put(NFTA_HOOK_DEV, chain.hook->device);
     });
   }
   if (!chain.comment.empty()) m.put(NFTA_CHAIN_USERDATA, comment_userdata(chain.comment));

@@ -28,9 +28,10 @@ struct Table {
 /// The hook of a base chain.
 struct Hook {
   std::string type;          ///< "nat", "filter"
-  std::uint32_t number = 0;  ///< NF_INET_*, NF_BR_*
+  std::uint32_t number = 0;  ///< NF_INET_*, NF_BR_*, NF_ARP_*, NF_NETDEV_*
   std::int32_t priority = 0;
   std::optional<std::uint32_t> policy = {};  ///< NF_ACCEPT, NF_DROP; absent: the kernel's, accept
+  std::string device = {};                   ///< to make: the link, of family netdev
   bool operator==(const Hook&) const = default;
 };
 

@@ -33,12 +33,16 @@ std::string_view name_of(TableFamily family) {
       return "inet";
     case TableFamily::kIp:
       return "ip";
+    case TableFamily::kArp:
+      return "arp";
+    case TableFamily::kNetdev:
+      return "netdev";
     case TableFamily::kBridge:
       return "bridge";
     case TableFamily::kIp6:
       return "ip6";
   }
-  return static_cast<int>(family) == NFPROTO_NETDEV ? "netdev" : "unknown";  // as traces have it
+  return "unknown";
 }
 
 std::string words(const Bytes& data) {

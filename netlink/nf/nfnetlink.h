@@ -16,9 +16,17 @@ using netlink::Bytes;
 std::string words(const Bytes& data);
 
 /// The protocol family of a table (NFPROTO_*); kUnspec is for messages that belong to no table.
-enum class TableFamily : std::uint8_t { kUnspec = 0, kInet = 1, kIp = 2, kBridge = 7, kIp6 = 10 };
+enum class TableFamily : std::uint8_t {
+  kUnspec = 0,
+  kInet = 1,
+  kIp = 2,
+  kArp = 3,
+  kNetdev = 5,
+  kBridge = 7,
+  kIp6 = 10
+};
 
-/// nft's name of the family: "inet", "ip", "bridge", "ip6".
+/// nft's name of the family: "inet", "ip", "arp", "netdev", "bridge", "ip6".
 std::string_view name_of(TableFamily family);
 
 /// A message of nf_tables (NFT_MSG_*) and of conntrack (IPCTNL_MSG_CT_*), without attributes.

@@ -5,6 +5,7 @@
 #include <linux/netfilter/nfnetlink.h>
 #include <linux/netlink.h>
 #include <poll.h>
+#include <sys/socket.h>
 
 #include <cerrno>
 #include <utility>
@@ -35,6 +36,14 @@ constexpr std::int32_t kFirst = -500;
 
 Exprs tracing(const TraceFilter& filter) {
   const auto size = static_cast<std::uint32_t>(filter.value.size());
+  if (filter.protocol == 0) {
+    return {Meta{NFT_META_PROTOCOL},
+            Cmp{NFT_CMP_EQ, {0x08, 0x06}},  // ETH_P_ARP
+            Payload{NFT_PAYLOAD_NETWORK_HEADER, filter.offset, size},
+            Cmp{NFT_CMP_EQ, filter.value},
+            Immediate{{1}},
+            Meta{NFT_META_NFTRACE, 1, true}};
+  }
   return {Meta{NFT_META_L4PROTO},
           Cmp{NFT_CMP_EQ, {filter.protocol}},
           Payload{NFT_PAYLOAD_TRANSPORT_HEADER, filter.offset, size},
@@ -68,6 +77,14 @@ std::optional<TraceStep> decode_trace(TableFamily family, const Attributes& attr
   return out;
 }
 
+Batch tracing_chain(const ChainId& chain, const Hook& hook,
+                    const std::vector<TraceFilter>& filters) {
+  Batch out;
+  out.add(Chain{.id = chain, .hook = hook});
+  for (const TraceFilter& filter : filters) out.add(Rule{.chain = chain, .exprs = tracing(filter)});
+  return out;
+}
+
 // The numbers of the hooks are the same for bridges (NF_BR_* in linux/netfilter_bridge.h).
 Batch tracing_table(TableFamily family, const std::string& name,
                     const std::vector<TraceFilter>& filters) {
@@ -86,7 +103,12 @@ Batch tracing_table(TableFamily family, const std::string& name,
   return out;
 }
 
-PacketTrace::PacketTrace() : channel_(NETLINK_NETFILTER) { channel_.join({NFNLGRP_NFTRACE}); }
+PacketTrace::PacketTrace() : channel_(NETLINK_NETFILTER) {
+  // A packet has some forty steps, and as many packets are on their way as are sent at once.
+  constexpr int kRoom = 8 << 20;  // bytes
+  ::setsockopt(channel_.fd(), SOL_SOCKET, SO_RCVBUFFORCE, &kRoom, sizeof kRoom);
+  channel_.join({NFNLGRP_NFTRACE});
+}
 
 std::vector<TraceStep> PacketTrace::take(std::size_t most) {
   constexpr int kTrace = NFNL_SUBSYS_NFTABLES << 8 | NFT_MSG_TRACE;

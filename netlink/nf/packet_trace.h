@@ -7,6 +7,7 @@
 
 #include "netlink/channel.h"
 #include "netlink/nf/batch.h"
+#include "netlink/packet_filter.h"
 
 /// What nf_tables does with packets on which a rule has set NFT_META_NFTRACE (nft(8), "monitor";
 /// net/netfilter/nf_tables_trace.c).
@@ -32,12 +33,11 @@ struct TraceStep {
 /// Reads an NFT_MSG_TRACE; nothing where it has no packet, or its kind is unknown.
 std::optional<TraceStep> decode_trace(TableFamily family, const Attributes& attributes);
 
-/// What packets have to have in their transport header to be traced.
-struct TraceFilter {
-  std::uint8_t protocol = 0;  ///< IPPROTO_*
-  std::uint32_t offset = 0;   ///< of value, in the transport header
-  Bytes value = {};
-};
+using TraceFilter = netlink::PacketFilter;
+/// A chain of a table of the caller's own, and what it traces; none: it only shows that traced
+/// packets come by.
+Batch tracing_chain(const ChainId& chain, const Hook& hook,
+                    const std::vector<TraceFilter>& filters);
 /// A table of the family, the caller's own (Table::is_owned), that traces packets that one of the
 /// filters selects: before all other rules, as they come and as the node sends them.
 Batch tracing_table(TableFamily family, const std::string& name,

@@ -33,6 +33,8 @@ RouteRequest correct_neighbour(const Link& link, const Ip& ip, const Mac& mac) {
 
 bool Neighbour::is_permanent() const { return (state & NUD_PERMANENT) != 0; }
 
+bool Neighbour::is_fixed() const { return (state & (NUD_PERMANENT | NUD_NOARP)) != 0; }
+
 bool Neighbour::has_failed() const { return (state & (NUD_INCOMPLETE | NUD_FAILED)) != 0; }
 
 std::optional<Neighbour> decode_neighbour(const Reply& reply) {

@@ -23,6 +23,8 @@ struct Neighbour {
   std::optional<Mac> mac = {};
   std::uint16_t state = 0;  ///< NUD_*
   bool is_permanent() const;
+  /// Whether the kernel asks nobody whether it is right (NUD_PERMANENT, NUD_NOARP).
+  bool is_fixed() const;
   /// Whether nobody has answered (NUD_INCOMPLETE, NUD_FAILED).
   bool has_failed() const;
   bool operator==(const Neighbour&) const = default;

@@ -238,6 +238,7 @@ LinkRoute decode_route(const Reply& reply) {
     if (one.type == RTA_OIF) out.link = one.as<int>();
     if (one.type == RTA_TABLE) out.table = one.u32();
     if (one.type == RTA_PRIORITY) out.priority = one.u32();
+    if (one.type == RTA_NH_ID) out.nexthop = one.u32();
   }
   if (out.multipath.size() == 1) {
     out.link = out.multipath.front().link;

@@ -313,6 +313,12 @@ std::vector<LinkRoute> RouteSocket::refusals(Family family) {
   return out;
 }
 
+std::vector<LinkRoute> RouteSocket::all_routes(Family family) {
+  std::vector<LinkRoute> out;
+  for_each_route(family, [&out](const Reply& reply) { out.push_back(decode_route(reply)); });
+  return out;
+}
+
 std::vector<RouteCopy> RouteSocket::route_copies(Family family) {
   std::vector<RouteCopy> out;
   for_each_route(family, [&out](const Reply& reply) {

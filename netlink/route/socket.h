@@ -52,6 +52,8 @@ class RouteSocket {
   std::vector<LinkRoute> routes(Family family);
   /// The routes of all tables that refuse packets: see refusal_of().
   std::vector<LinkRoute> refusals(Family family);
+  /// The routes of all tables and types, a multipath route as one.
+  std::vector<LinkRoute> all_routes(Family family);
   /// The same as routes() with all that each has, to be copied; copy_hops() says which are parts.
   std::vector<RouteCopy> route_copies(Family family);
   /// The tables that have a route of whatever type; repeated for each.
