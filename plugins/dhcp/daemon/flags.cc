@@ -1,24 +1,16 @@
 #include "plugins/dhcp/daemon/flags.h"
 
-#include <algorithm>
-#include <cmath>
-#include <cstdlib>
 #include <stdexcept>
 
+#include "libcni/daemon/duration.h"
 #include "libcni/daemon/flags.h"
 
 namespace dhcp {
 
 namespace {
 
-struct Unit {
-  std::string_view name;
-  double milliseconds;
-};
-constexpr Unit kUnits[] = {{"ms", 1}, {"s", 1e3}, {"m", 6e4}, {"h", 3.6e6}};
-
 Time duration(const std::string& text) {
-  const auto out = parse_duration(text);
+  const auto out = cni::parse_duration(text);
   if (!out || *out <= Time(0)) throw std::invalid_argument("expected a duration such as 10s");
   return *out;
 }
@@ -29,30 +21,6 @@ std::string absolute(const std::string& path) {
 }
 
 }  // namespace
-
-std::optional<Time> parse_duration(std::string_view text) {
-  constexpr double kMax = 1e12;  // milliseconds: 30 years
-  if (text == "0") return Time(0);
-  double total = 0;
-  if (text.empty()) return std::nullopt;
-  while (!text.empty()) {
-    const auto end = text.find_first_not_of("0123456789.");
-    if (end == 0 || end == std::string_view::npos) return std::nullopt;
-    char* stop = nullptr;
-    const std::string number(text.substr(0, end));
-    const double value = std::strtod(number.c_str(), &stop);
-    if (stop != number.c_str() + number.size()) return std::nullopt;
-    text.remove_prefix(end);
-    const auto unit_end = std::min(text.find_first_of("0123456789."), text.size());
-    const std::string_view unit = text.substr(0, unit_end);
-    text.remove_prefix(unit_end);
-    const auto known = std::ranges::find(kUnits, unit, &Unit::name);
-    if (known == std::end(kUnits)) return std::nullopt;
-    total += value * known->milliseconds;
-    if (total > kMax) return std::nullopt;
-  }
-  return Time(std::llround(total));
-}
 
 Flags Flags::parse(std::span<const char* const> arguments) {
   Flags out;

@@ -3,7 +3,6 @@
 #include <optional>
 #include <span>
 #include <string>
-#include <string_view>
 
 #include "plugins/dhcp/daemon/client.h"
 #include "plugins/names/state.h"
@@ -23,9 +22,5 @@ struct Flags {
   /// \throws std::invalid_argument.
   static Flags parse(std::span<const char* const> arguments);
 };
-
-/// Parses a duration as Go's time.ParseDuration, without signs and units below a millisecond:
-/// "10s", "1m30s", "1.5h". Empty: the text is none.
-std::optional<Time> parse_duration(std::string_view text);
 
 }  // namespace dhcp

@@ -5,7 +5,6 @@
 #include <stdexcept>
 
 using dhcp::Flags;
-using dhcp::parse_duration;
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
@@ -29,15 +28,5 @@ TEST_CASE("flags that are none are refused") {
                             "-pidfile=relative", "-broadcast=maybe", "-timeout=0s"}) {
     const char* const arguments[] = {wrong};
     CHECK_THROWS_AS_MESSAGE(Flags::parse(arguments), std::invalid_argument, wrong);
-  }
-}
-
-TEST_CASE("durations have units") {
-  CHECK(parse_duration("1m30s") == seconds(90));
-  CHECK(parse_duration("1.5h") == seconds(5400));
-  CHECK(parse_duration("250ms") == milliseconds(250));
-  CHECK(parse_duration("0") == seconds(0));
-  for (const char* wrong : {"", "5", "s", "5x", "1..2s", "-1s", "1s2", "99999999999h"}) {
-    CHECK_FALSE_MESSAGE(parse_duration(wrong), wrong);
   }
 }

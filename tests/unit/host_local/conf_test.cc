@@ -5,12 +5,14 @@
 #include <nlohmann/json.hpp>
 
 #include "tests/unit/defaults.h"
-#include "tests/unit/host_local/fixture.h"
+#include "tests/unit/leases/fixture.h"
 
 namespace host_local {
 
-using test::error_of;
-using test::request;
+using namespace leases;
+
+using leases::test::error_of;
+using leases::test::request;
 
 namespace {
 
@@ -22,17 +24,17 @@ std::string conf(const std::string& ipam, const std::string& rest = "",
 
 std::string sets_of(const std::string& text) {
   std::string out;
-  for (const RangeSet& set : Conf::parse(request(text)).sets) out += set.str() + " ";
+  for (const RangeSet& set : parse(request(text)).sets) out += set.str() + " ";
   return out;
 }
 
 std::string refusal(const std::string& text, const std::string& args = "") {
-  return error_of([&] { Conf::parse(request(text, "ctr", args)); });
+  return error_of([&] { parse(request(text, "ctr", args)); });
 }
 
 std::string requested_of(const std::string& text, const std::string& args = "") {
   std::string out;
-  for (const Ip& ip : Conf::parse(request(text, "ctr", args)).requested) out += ip.str() + " ";
+  for (const Ip& ip : parse(request(text, "ctr", args)).requested) out += ip.str() + " ";
   return out;
 }
 
@@ -44,20 +46,20 @@ TEST_CASE("conf: what the table calls the default is what holds without the key"
   auto with = request(conf(kSubnet));
   with.conf = with_defaults(with.conf, kManual);
   CHECK(with.conf->at("ipam").contains("dataDir"));
-  CHECK(Conf::parse(with).data_dir == Conf::parse(request(conf(kSubnet))).data_dir);
+  CHECK(parse(with).data_dir == parse(request(conf(kSubnet))).data_dir);
 }
 
 TEST_CASE("conf: the old style is a set of one range") {
-  const auto c = Conf::parse(request(conf(
+  const auto c = parse(request(conf(
       kSubnet + R"(, "rangeStart": "10.1.2.9", "rangeEnd": "10.1.2.20", "gateway": "10.1.2.30")")));
   REQUIRE(c.sets.size() == 1);
   CHECK(c.sets[0].str() == "10.1.2.9-10.1.2.20");
-  CHECK(c.sets[0].ranges[0].gateway == test::ip("10.1.2.30"));
+  CHECK(c.sets[0].ranges[0].gateway == leases::test::ip("10.1.2.30"));
   CHECK(c.data_dir == "/var/lib/cni/networks");
 }
 
 TEST_CASE("conf: the new style has sets of ranges with defaults, routes and a data directory") {
-  const auto c = Conf::parse(request(conf(
+  const auto c = parse(request(conf(
       R"("ranges": [[{"subnet": "10.1.2.0/24", "rangeStart": "10.1.2.9", "rangeEnd": "10.1.2.20"},
           {"subnet": "10.1.4.0/24"}], [{"subnet": "11.1.2.0/24"}]],
          "routes": [{"dst": "0.0.0.0/0"}, {"dst": "192.168.0.0/16", "gw": "10.10.5.1"}],

@@ -4,18 +4,21 @@
 #include <unistd.h>
 
 #include "libcni/plugin/plugin.h"
-#include "tests/unit/host_local/fixture.h"
+#include "tests/unit/leases/fixture.h"
 #include "tests/unit/libcni/stderr.h"
 
 namespace host_local {
 
-using test::conf_of;
-using test::error_of;
-using test::indexed;
-using test::request;
-using test::reserved;
-using test::TempDir;
-namespace fs = test::fs;
+using namespace leases;
+extern const cni::Plugin kPlugin;
+
+using leases::test::conf_of;
+using leases::test::error_of;
+using leases::test::indexed;
+using leases::test::request;
+using leases::test::reserved;
+using leases::test::TempDir;
+namespace fs = leases::test::fs;
 
 namespace {
 
@@ -263,7 +266,7 @@ TEST_CASE("GC: of a store that two machines use it frees what this one has") {
   {
     Store store = Store::create(dir.path(), "net", other);
     store.lock();
-    store.reserve(test::ip("10.1.2.5"), {"theirs", "eth0"});
+    store.reserve(leases::test::ip("10.1.2.5"), {"theirs", "eth0"});
   }
   dir.write("net/10.1.2.6", "reference\r\neth0");
   cni::collect(kPlugin, request(conf_of(dir, kSmall, R"("cni.dev/valid-attachments": [], )")));

@@ -1,4 +1,4 @@
-#include "plugins/host-local/index_update.h"
+#include "plugins/leases/index_update.h"
 
 #include <doctest/doctest.h>
 #include <fcntl.h>
@@ -6,19 +6,23 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "plugins/host-local/stale.h"
-#include "tests/unit/host_local/fixture.h"
+#include "libcni/plugin/plugin.h"
+#include "plugins/leases/stale.h"
+#include "tests/unit/leases/fixture.h"
 
 namespace host_local {
 
-using test::conf_of;
-using test::error_of;
-using test::indexed;
-using test::ip;
-using test::request;
-using test::reserved;
-using test::TempDir;
-namespace fs = test::fs;
+using namespace leases;
+extern const cni::Plugin kPlugin;
+
+using leases::test::conf_of;
+using leases::test::error_of;
+using leases::test::indexed;
+using leases::test::ip;
+using leases::test::request;
+using leases::test::reserved;
+using leases::test::TempDir;
+namespace fs = leases::test::fs;
 
 namespace {
 
