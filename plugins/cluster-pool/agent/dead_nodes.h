@@ -1,0 +1,49 @@
+#pragma once
+
+#include <map>
+#include <random>
+#include <string>
+
+#include "libcni/daemon/event_loop.h"
+#include "plugins/cluster-pool/agent/engine.h"
+#include "plugins/cluster-pool/agent/view.h"
+
+namespace block_agent {
+
+/// Releases blocks of nodes whose Node object has not existed for a time. A node that is silent is
+/// not dead: only an answer that the object does not exist counts, at each look and again at the
+/// removal. Each agent looks at a few nodes at a time, all of them at all, so that a large cluster
+/// has no more calls than a small one for each node.
+class DeadNodes {
+ public:
+  using Time = cni::BootTime;
+  /// engine has has_node, and outlives it.
+  DeadNodes(std::string self, Time gone, const Engine& engine)
+      : self_(std::move(self)), gone_(gone), engine_(engine) {}
+
+  /// Looks. Returns how many blocks were released. \throws cni::Error: the rest is for the next
+  /// look.
+  std::size_t look(const View& view, Time now);
+  /// Until the next look.
+  Time pause() const;
+
+ private:
+  struct Missing {
+    Time since;
+    int looks = 1;
+  };
+  std::size_t judge(const std::string& node, const View& view, Time now);
+
+  const std::string self_;
+  const Time gone_;
+  const Engine& engine_;
+  std::map<std::string, Missing> missing_;
+  std::minstd_rand random_{std::random_device{}()};
+};
+
+/// Removes all blocks of a node, as they are now, and returns their number. \throws cni::Error.
+/// \param but_machine blocks of that machine stay; "": of none
+std::size_t release_blocks(const Engine& engine, const std::string& node,
+                           const std::string& but_machine = {});
+
+}  // namespace block_agent

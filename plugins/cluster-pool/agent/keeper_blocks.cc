@@ -1,0 +1,158 @@
+#include <algorithm>
+#include <utility>
+
+#include "libcni/common/error.h"
+#include "libcni/daemon/log.h"
+#include "plugins/cluster-pool/agent/keeper.h"
+#include "plugins/leases/block.h"
+
+// Whose the blocks are that this node has or had.
+namespace block_agent {
+
+using blocks::Block;
+using blocks::State;
+using cni::cat;
+using cni::Level;
+
+namespace {
+
+constexpr std::chrono::milliseconds kLeaseLock{2'000};
+
+}  // namespace
+
+// Each block against what the engine was seen to have. An error leaves the others for later.
+void Keeper::check_blocks(Network& of) {
+  blocks::Held& held = *of.held;
+  for (std::size_t i = 0; i < held.blocks.size();) {
+    if (check(of, held.blocks[i])) {
+      ++i;
+      continue;
+    }
+    held.blocks.erase(held.blocks.begin() + static_cast<std::ptrdiff_t>(i));
+    put(of);
+  }
+  if (held.node != self_.node) {  // all its blocks have the new name now
+    held.node = self_.node;
+    put(of);
+  }
+}
+
+// False: the node does not have the block any more.
+bool Keeper::check(Network& of, Block& block) {
+  Object mine = object_of(*of.held, block);
+  const auto& seen = view_.blocks(of.held->network);
+  const auto there = seen.find(block.cidr.ip);
+  const bool is_seen = there != seen.end() && there->second.is_claim_of(mine);
+  if (block.state == State::kReturning) return finish_return(of, block);
+  if (is_seen && block.state == State::kHeld) return true;
+  const bool is_others = there != seen.end() && !is_seen;
+  if (block.state == State::kLost && is_others && there->second.node == block.holder) {
+    const auto store = store_of(*of.held);
+    return !store || !leases::in_block(store->used(), block.cidr).empty();  // its last pod is gone
+  }
+  auto other = engine_.create(mine);
+  if (other && other->machine == self_.machine && other->claim == block.claim) {
+    if (!other->is_claim_of(mine) && !take_back(of, block, *other, mine)) return true;
+    if (other->is_claim_of(mine)) mine.version = other->version;
+    other.reset();
+  } else if (!other) {
+    cni::log(Level::kWarning, "claimed a block again, which the engine had lost",
+             {{"network", of.held->network}, {"block", block.cidr.str()}});
+  }
+  view_.put(other ? *other : mine);
+  if (other && other->node == self_.node && other->machine == self_.machine) {
+    block.claim = other->claim;  // the file is an older one
+    put(of);
+  } else if (other) {
+    lose(of, block, *other);
+  } else if (block.state == State::kLost) {
+    cni::log(Level::kInfo, "a lost block is this node's again",
+             {{"network", of.held->network}, {"block", block.cidr.str()}});
+    block = {.cidr = block.cidr, .claim = block.claim};
+    put(of);
+  }
+  return true;
+}
+
+// A claim of this node by another name. That is its former one, or, where the file says that it has
+// not been renamed, the name of a copy of its disk. The copy knows the claim, so it gets a new one.
+bool Keeper::take_back(Network& of, Block& block, const Object& from, Object& mine) {
+  const bool is_copy = of.held->node == self_.node;
+  if (is_copy) {
+    mine.claim = new_claim();
+    cni::log(Level::kError, "another machine has a copy of this one's disk and machine-id",
+             {{"network", of.held->network}, {"block", block.cidr.str()}, {"node", from.node}});
+  }
+  if (!engine_.replace(from, mine)) return false;
+  block.claim = mine.claim;
+  if (is_copy) put(of);
+  return true;
+}
+
+// ADD takes no address of it from now on; those of living pods stay theirs.
+void Keeper::lose(Network& of, Block& block, const Object& holder) {
+  const std::string node = holder.node.empty() ? "an unreadable object" : holder.node;
+  cni::log(Level::kError, "another node has a block of this node: its addresses may be doubled",
+           {{"network", of.held->network}, {"block", block.cidr.str()}, {"holder", node}});
+  auto store = store_of(*of.held);
+  if (store) store->lock(kLeaseLock);
+  block.state = State::kLost;
+  block.holder = node;
+  put(of);
+}
+
+// The agent was killed, or the engine was away, between the mark and the removal.
+bool Keeper::finish_return(Network& of, const Block& block) {
+  const Object mine = object_of(*of.held, block);
+  Object former = mine;
+  former.node = of.held->node;  // of before it was renamed
+  if (engine_.remove(mine) == Removal::kOther && former.node != mine.node) engine_.remove(former);
+  view_.erase_claim(mine);
+  return false;
+}
+
+// Objects of this node that its file does not have: the answer of a call was lost, or the file was,
+// or the engine was restored to when this node had the block, which another one has by now. Leases
+// in it say that it is in use here. What was seen may be late, so the engine is asked.
+void Keeper::adopt(Network& of) {
+  std::vector<Object> found;
+  for (const auto& [first, one] : view_.blocks(of.held->network)) {
+    const bool is_own = one.node == self_.node && one.machine == self_.machine;
+    const auto is_it = [&ip = first](const Block& block) { return block.cidr.ip == ip; };
+    if (is_own && std::ranges::none_of(of.held->blocks, is_it)) found.push_back(one);
+  }
+  const auto store = found.empty() ? std::nullopt : store_of(*of.held);
+  if (!store) return;
+  const auto used = store->used();
+  for (Object& one : found) {
+    if (leases::in_block(used, one.cidr).empty()) {
+      engine_.remove(one);
+      view_.erase_claim(one);
+      continue;
+    }
+    const auto other = engine_.create(one);
+    if (other && !other->is_claim_of(one)) {
+      view_.put(*other);
+      continue;
+    }
+    cni::log(Level::kInfo, "found a claim of this node",
+             {{"network", one.network}, {"block", one.cidr.str()}});
+    view_.put(one);
+    of.held->blocks.push_back({.cidr = one.cidr, .claim = one.claim});
+    put(of);
+  }
+}
+
+// Why this node must claim nothing: a node of its name has blocks, and is another machine.
+std::string Keeper::twin_of(const std::string& network) const {
+  for (const auto& [first, one] : view_.blocks(network)) {
+    if (one.node != self_.node || one.machine == self_.machine) continue;
+    return cat("another machine has blocks as node '", self_.node,
+               "', too: name one of them anew, or, if the other one does not exist any more, run "
+               "`cnitool blocks release --force ",
+               self_.node, "`");
+  }
+  return {};
+}
+
+}  // namespace block_agent

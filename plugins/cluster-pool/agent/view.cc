@@ -1,0 +1,107 @@
+#include "plugins/cluster-pool/agent/view.h"
+
+#include <iterator>
+#include <utility>
+
+namespace block_agent {
+
+namespace {
+
+constexpr std::size_t kMaxRemoved = 10'000;
+
+netlink::Ip last_of(const netlink::Cidr& cidr) { return cidr.ip.broadcast(cidr.prefix); }
+
+}  // namespace
+
+const View::Network& View::at(const std::string& network) const {
+  static const Network kNone{};
+  const auto found = networks_.find(network);
+  return found == networks_.end() ? kNone : found->second;
+}
+
+void View::replace(Kind kind, const std::vector<Object>& objects) {
+  for (auto& [name, one] : networks_) {
+    if (kind == Kind::kBlock) one.blocks.clear();
+    if (kind == Kind::kShortage) one.shortages.clear();
+    one.removed.clear();
+    ++one.changes;
+  }
+  for (const Object& one : objects) put(one);
+  listed_.insert(kind);
+}
+
+void View::put(const Object& object) {
+  Network& network = networks_[object.network];
+  const auto removed = network.removed.find(key_of(object));
+  if (removed != network.removed.end() && object.version <= removed->second) return;
+  const auto put_in = [&](auto& objects, const auto& key) {
+    const auto [at, is_new] = objects.try_emplace(key, object);
+    if (!is_new && object.version < at->second.version) return;
+    at->second = object;
+    ++network.changes;
+  };
+  if (object.kind == Kind::kBlock) put_in(network.blocks, object.cidr.ip);
+  if (object.kind == Kind::kShortage) put_in(network.shortages, object.node);
+}
+
+void View::erase(const Object& object) {
+  Network& network = networks_[object.network];
+  const auto erase_in = [&](auto& objects, const auto& key) {
+    const auto found = objects.find(key);
+    if (found != objects.end() && object.version < found->second.version) return;
+    if (found != objects.end()) objects.erase(found);
+    if (network.removed.size() >= kMaxRemoved) network.removed.clear();
+    network.removed[key_of(object)] = object.version;
+    ++network.changes;
+  };
+  if (object.kind == Kind::kBlock) erase_in(network.blocks, object.cidr.ip);
+  if (object.kind == Kind::kShortage) erase_in(network.shortages, object.node);
+}
+
+void View::erase_claim(const Object& object) {
+  const auto erase_found = [&](const auto& objects, const auto& key) {
+    const auto found = objects.find(key);
+    if (found != objects.end() && found->second.is_claim_of(object)) erase(Object(found->second));
+  };
+  if (object.kind == Kind::kBlock) erase_found(blocks(object.network), object.cidr.ip);
+  if (object.kind == Kind::kShortage) erase_found(shortages(object.network), object.node);
+}
+
+const View::Blocks& View::blocks(const std::string& network) const { return at(network).blocks; }
+const View::Shortages& View::shortages(const std::string& network) const {
+  return at(network).shortages;
+}
+std::uint64_t View::changes(const std::string& network) const { return at(network).changes; }
+
+// Blocks share no address, so the last one that begins before the end of cidr is the one.
+const Object* View::overlapping(const std::string& network, const netlink::Cidr& cidr) const {
+  const Blocks& all = blocks(network);
+  const auto after = all.upper_bound(last_of(cidr));
+  if (after == all.begin()) return nullptr;
+  const Object& before = std::prev(after)->second;
+  const bool is_over = before.cidr.ip.family() == cidr.ip.family() &&
+                       (before.cidr.ip >= cidr.ip || last_of(before.cidr) >= cidr.ip);
+  return is_over ? &before : nullptr;
+}
+
+std::vector<Object> View::blocks_of(const std::string& node) const {
+  std::vector<Object> out;
+  for (const auto& [name, network] : networks_) {
+    for (const auto& [first, one] : network.blocks) {
+      if (one.node == node) out.push_back(one);
+    }
+  }
+  return out;
+}
+
+std::set<std::string> View::nodes() const {
+  std::set<std::string> out;
+  for (const auto& [name, network] : networks_) {
+    for (const auto& [first, one] : network.blocks) {
+      if (!one.node.empty()) out.insert(one.node);
+    }
+  }
+  return out;
+}
+
+}  // namespace block_agent

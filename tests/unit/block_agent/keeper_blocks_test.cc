@@ -1,0 +1,213 @@
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <memory>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "plugins/cluster-pool/agent/keeper.h"
+#include "tests/unit/block_agent/node.h"
+
+namespace block_agent {
+namespace {
+
+TEST_CASE("an agent that was killed between creation and file finds its claim") {
+  Memory memory;
+  Node node(memory, "n1");
+  node.want();
+  memory.loses_answers = true;
+  turn(memory, node);
+  CHECK(node.held().empty());
+  CHECK(claims_in(memory).size() == 1);
+  memory.loses_answers = false;
+  node.start();
+  turn(memory, node);
+  CHECK(node.held().size() == 1);
+  CHECK(claims_in(memory) == std::set<std::string>{*node.held().begin() + " of n1"});
+}
+
+TEST_CASE("an agent that was killed between mark and removal returns the block later") {
+  Memory memory;
+  Node node(memory, "n1");
+  node.want();
+  turn(memory, node);
+  auto held = *node.files().held("net");
+  held.blocks[0].state = State::kReturning;
+  node.files().put(held);
+  node.start();
+  memory.is_away = true;
+  node.keeper->work(Time(0));
+  CHECK(node.held(State::kReturning).size() == 1);
+  memory.is_away = false;
+  turn(memory, node);
+  CHECK(claims_in(memory).empty());
+  CHECK(node.files().held("net")->blocks.empty());
+}
+
+TEST_CASE("an engine that was restored from before the claim gets it again, with the same claim") {
+  Memory memory;
+  Node node(memory, "n1");
+  const Memory before = memory;
+  node.want();
+  turn(memory, node);
+  turn(memory, node);  // as after the event
+  const auto claim = node.files().held("net")->blocks[0].claim;
+  memory.objects = before.objects;
+  memory.revision = before.revision;
+  turn(memory, node);
+  REQUIRE(claims_in(memory).size() == 1);
+  CHECK(memory.objects.begin()->second.claim == claim);
+
+  SUBCASE("nothing new is claimed meanwhile, because others do the same") {
+    node.want(1);
+    CHECK(node.keeper->work(seconds(1)) == seconds(60));
+    CHECK(node.held().size() == 1);
+    CHECK(node.note() == "memory was restored: all nodes claim again what they have");
+    turn(memory, node, seconds(61));
+    CHECK(node.held().size() == 2);
+  }
+  SUBCASE("nor by an agent that begins in this time") {
+    node.start();
+    node.want(1);
+    turn(memory, node, seconds(20));
+    CHECK(node.held().size() == 1);
+    turn(memory, node, seconds(81));
+    CHECK(node.held().size() == 2);
+    node.start();
+    node.want(2);
+    turn(memory, node, seconds(90));
+    CHECK(node.held().size() == 3);
+  }
+  SUBCASE("also by an agent that was down during the restore") {
+    memory.revision = 5;
+    node.start();
+    node.want(1);
+    turn(memory, node);
+    CHECK(node.held().size() == 1);
+  }
+}
+
+TEST_CASE("a restored engine gives no block back to the node that had it before another one") {
+  Memory memory;
+  Node before(memory, "n1", "", "10.5.0.0/28"), now(memory, "n2", "", "10.5.0.0/28");
+  before.want();
+  turn(memory, before);
+  const Memory saved = memory;
+  now.want();
+  turn(memory, now);
+  turn(memory, before);  // n2 is short of blocks
+  turn(memory, now);
+  REQUIRE(claims_in(memory) == std::set<std::string>{"10.5.0.0/28 of n2"});
+  now.lease("10.5.0.5");
+  memory.objects = saved.objects;
+  memory.revision = saved.revision;
+  turn(memory, now);  // the engine says that n1 has it
+  CHECK(now.held(State::kLost).size() == 1);
+  turn(memory, before);
+  CHECK(before.held().empty());
+  turn(memory, now);
+  CHECK(now.held().size() == 1);
+  CHECK(claims_in(memory) == std::set<std::string>{"10.5.0.0/28 of n2"});
+}
+
+TEST_CASE("a file that was lost is made anew of the claims in which there are leases") {
+  Memory memory;
+  Node node(memory, "n1");
+  for (std::uint64_t held = 0; held < 2; ++held) {
+    node.want(held);
+    turn(memory, node);
+  }
+  const std::string used = *node.held().begin();
+  node.lease(Cidr::parse(used)->ip.next()->next()->str());
+  std::filesystem::remove(node.folder.path() + "/blocks/net.json");
+  node.start();
+  node.want();
+  turn(memory, node);
+  CHECK(node.held() == std::set<std::string>{used});
+  CHECK(claims_in(memory) == std::set<std::string>{used + " of n1"});
+}
+
+TEST_CASE("a block that another node has by now is lost: its leases stay, and it comes back") {
+  Memory memory;
+  Node node(memory, "n1");
+  node.want();
+  turn(memory, node);
+  const std::string cidr = *node.held().begin();
+  const std::string address = Cidr::parse(cidr)->ip.next()->next()->str();
+  node.lease(address);
+  auto& object = memory.objects.begin()->second;
+  REQUIRE(object.kind == Kind::kBlock);
+  object.node = "n2";
+  object.machine = "machine-of-n2";
+  object.claim = new_claim();
+  object.version = ++memory.revision;
+  turn(memory, node);
+  CHECK(node.held(State::kLost) == std::set<std::string>{cidr});
+  CHECK(node.files().held("net")->blocks[0].holder == "n2");
+  CHECK(std::filesystem::exists(node.pool.data_dir + "/net/" + address));
+
+  SUBCASE("it is this node's again when the other one has returned it") {
+    memory.objects.erase(memory.objects.begin());
+    turn(memory, node);
+    CHECK(node.held() == std::set<std::string>{cidr});
+    CHECK(claims_in(memory) == std::set<std::string>{cidr + " of n1"});
+  }
+  SUBCASE("it is forgotten with its last lease") {
+    node.release(address);
+    turn(memory, node);
+    CHECK(node.files().held("net")->blocks.empty());
+    CHECK(claims_in(memory) == std::set<std::string>{cidr + " of n2"});
+  }
+}
+
+TEST_CASE("late events about a block that was another's before make it nobody else's") {
+  Memory memory;
+  Node node(memory, "n1");
+  node.want();
+  turn(memory, node);
+  Object late = memory.objects.begin()->second;
+  late.node = "n2";
+  late.claim = new_claim();
+  late.version = 3;
+  node.keeper->changed(late);
+  node.keeper->work(Time(0));
+  CHECK(node.held().size() == 1);
+  late.version = memory.revision + 5;  // one that the engine never had
+  node.keeper->changed(late);
+  node.keeper->work(Time(0));
+  CHECK(node.held().size() == 1);
+  node.keeper->removed(late);
+  node.keeper->work(Time(0));
+  CHECK(claims_in(memory).size() == 1);
+}
+
+TEST_CASE("a node that was renamed keeps its blocks, and the engine has its new name") {
+  Memory memory;
+  Node node(memory, "n1", "m");
+  node.want();
+  turn(memory, node);
+  const std::string cidr = *node.held().begin();
+  node.self.node = "new";
+  node.start();
+  turn(memory, node);
+  CHECK(node.held() == std::set<std::string>{cidr});
+  CHECK(claims_in(memory) == std::set<std::string>{cidr + " of new"});
+  CHECK(node.files().held("net")->node == "new");
+}
+
+TEST_CASE("two machines with one name claim nothing") {
+  Memory memory;
+  Node one(memory, "n1", "m1"), other(memory, "n1", "m2");
+  one.want();
+  turn(memory, one);
+  other.want();
+  turn(memory, other);
+  CHECK(other.held().empty());
+  CHECK(other.note().starts_with("another machine has blocks as node 'n1', too"));
+  CHECK(one.held().size() == 1);
+}
+
+}  // namespace
+}  // namespace block_agent
