@@ -1,6 +1,7 @@
 #include "kubernetes/access.h"
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdlib>
 #include <optional>
 #include <string_view>
@@ -70,10 +71,15 @@ void require_safe(const Access& access) {
   const std::string_view host = host_in(authority);
   constexpr std::string_view kAllowed =
       "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-._:[]/~%";
+  constexpr std::size_t kOfNames = 65;  // those before the colon
   if (host.empty() || access.server.find_first_not_of(kAllowed) != std::string::npos) {
     refuse("not a URL with a host, a port and a path alone");
   }
   if (access.server.ends_with('/')) refuse("a slash at its end");
+  // It becomes the host of the URL, to which the token is sent.
+  if (access.server_name.find_first_not_of(kAllowed.substr(0, kOfNames)) != std::string::npos) {
+    refuse("the name of its certificate (tls-server-name) is no name of a host");
+  }
   if (!is_secure && !is_loopback(host)) {
     refuse(
         "http is for a server on the loopback interface alone, as everybody on the way reads it");

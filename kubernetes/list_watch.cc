@@ -36,7 +36,7 @@ void ListWatch::run() {
       watch();
     } catch (const std::exception& e) {
       const auto* const answer = dynamic_cast<const ApiError*>(&e);
-      if (answer == nullptr || answer->is_expired()) version_.clear();
+      if (answer == nullptr || answer->is_expired() || lists_after_errors_) version_.clear();
       if (!client_.is_stopped()) pause_after(e);
     }
   }
@@ -45,6 +45,7 @@ void ListWatch::run() {
 void ListWatch::list() {
   const auto listed = client_.list(path_, query_);
   version_.clear();  // in case the handler throws
+  listed_version_ = listed.resource_version;
   handler_.listed(listed.items);
   version_ = listed.resource_version;
   resync_at_ = Clock::now() + jittered(times_.resync);

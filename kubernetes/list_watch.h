@@ -43,6 +43,11 @@ class ListWatch {
         query_(std::move(query)),
         handler_(std::move(handler)) {}
   void set_times(const Times& times) { times_ = times; }
+  /// Lists again after each error, too: a server that was restored from an older snapshot does not
+  /// have the place any more from which a watch would go on, and says nothing.
+  void list_after_errors() { lists_after_errors_ = true; }
+  /// resourceVersion of the last list. In the thread of run().
+  const std::string& listed_version() const { return listed_version_; }
 
   /// Until the client is stopped.
   void run();
@@ -59,6 +64,8 @@ class ListWatch {
   const Query query_;
   const Handler handler_;
   Times times_;
+  bool lists_after_errors_ = false;
+  std::string listed_version_;
   std::string version_;  ///< from which the next watch goes on; "": list first
   std::chrono::steady_clock::time_point resync_at_;
   std::chrono::milliseconds pause_{0};

@@ -158,16 +158,38 @@ Unlisted unlisted_by(dra::InitDevices* devices) {
   };
 }
 
-}  // namespace
-
-void serve(Pools pools, const Paths& paths) {
+// Before there are threads.
+void set_up(cni::EventLoop& loop) {
   ::mallopt(M_ARENA_MAX, 1);  // its threads wait most of the time: an arena of each costs megabytes
   cni::log_notes();
   take_library_logs();
   ::signal(SIGPIPE, SIG_IGN);
-  cni::EventLoop loop;
-  loop.stop_on_signals();  // before there are threads
+  loop.stop_on_signals();
   drop_capabilities();
+}
+
+// Until a signal.
+void run(cni::EventLoop& loop) {
+  log(Level::kInfo, "start");
+  cni::notify_service_manager("READY=1");
+  loop.run([](const std::exception& e) { log(Level::kError, "serve", {.error = e.what()}); });
+  cni::notify_service_manager("STOPPING=1");
+  log(Level::kInfo, "stop");
+}
+
+}  // namespace
+
+void serve_alone(const StartBeside& beside) {
+  cni::EventLoop loop;
+  set_up(loop);
+  const auto other = beside();
+  run(loop);
+}
+
+void serve(Pools pools, const Paths& paths, const StartBeside& beside) {
+  cni::EventLoop loop;
+  set_up(loop);
+  const auto other = beside ? beside() : nullptr;
   const netlink::LinkWatch links;  // before the first look
   Places places = paths.places;
   places.pods = paths.kubelet_dir + "/pods";
@@ -193,11 +215,7 @@ void serve(Pools pools, const Paths& paths) {
     if (!std::exchange(is_near, true)) refresh_in(kBurst);
   });
   refresh_in(kSlowPoll);
-  log(Level::kInfo, "start");
-  cni::notify_service_manager("READY=1");
-  loop.run([](const std::exception& e) { log(Level::kError, "serve", {.error = e.what()}); });
-  cni::notify_service_manager("STOPPING=1");
-  log(Level::kInfo, "stop");
+  run(loop);
 }
 
 }  // namespace devices

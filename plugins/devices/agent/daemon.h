@@ -1,5 +1,7 @@
 #pragma once
 
+#include <functional>
+#include <memory>
 #include <string>
 
 #include "plugins/devices/agent/core.h"
@@ -20,8 +22,13 @@ struct Paths {
                 .metrics = ""};
 };
 
-/// Serves the kubelet and the plugin `devices` until SIGTERM or SIGINT.
+/// Starts what else the process serves, with threads of its own, and returns what ends it.
+using StartBeside = std::function<std::shared_ptr<void>()>;
+
+/// Serves the kubelet and the plugin `devices` until SIGTERM or SIGINT. beside may be empty.
 /// \throws cni::Error, netlink::Error.
-void serve(Pools pools, const Paths& paths);
+void serve(Pools pools, const Paths& paths, const StartBeside& beside);
+/// The same of a process without devices.
+void serve_alone(const StartBeside& beside);
 
 }  // namespace devices

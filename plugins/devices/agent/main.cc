@@ -4,25 +4,24 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <chrono>
 #include <iostream>
 #include <nlohmann/json.hpp>
+#include <utility>
 #include <vector>
 
 #include "libcni/common/error.h"
 #include "libcni/config/complaints.h"
-#include "libcni/daemon/client.h"
 #include "libcni/plugin/manual.h"
 #include "libcni/plugin/plugin.h"
 #include "netlink/types/fd.h"
+#include "plugins/devices/agent/blocks.h"
+#include "plugins/devices/agent/commands.h"
 #include "plugins/devices/agent/daemon.h"
-#include "plugins/devices/agent/dra/slices/withdraw.h"
 #include "plugins/devices/agent/inventory/inventory.h"
 #include "plugins/devices/agent/log.h"
 #include "plugins/devices/agent/nri/commands.h"
 #include "plugins/devices/agent/pools/pools.h"
 #include "plugins/devices/agent/stock/stock.h"
-#include "plugins/devices/protocol/message.h"
 #include "plugins/names/state.h"
 #include "plugins/state/ledger.h"
 
@@ -37,10 +36,12 @@ using Json = nlohmann::ordered_json;
 struct Options {
   std::string config = names::kAgentConfig;
   Paths paths = {};
+  BlockOptions blocks = {};
   std::string log_level = "info";
   bool schema = false, keys = false, validate = false;
   bool list = false, status = false, withdraw = false;  ///< subcommands
   bool list_json = false;
+  bool of_blocks = false;                    ///< subcommand: schema, keys and validate are theirs
   bool nri_log = false, nri_inject = false;  ///< subcommands of nri
   nri::Meeting meeting = {};
   nri::LogOptions log = {};
@@ -73,6 +74,24 @@ void define_nri(CLI::App& app, Options& options) {
   inject->callback([&options] { options.nri_inject = true; });
 }
 
+// Pools of the whole cluster. With that config alone the process serves no devices.
+void define_blocks(CLI::App& app, Options& options) {
+  const auto path = [&app](const char* name, std::string& field, const char* description) {
+    app.add_option(name, field, description)->capture_default_str();
+  };
+  path("--blocks-config", options.blocks.config,
+       "config: blocks of pools of the cluster. If it exists, blocks are served; if --config does "
+       "not exist then, devices are not");
+  path("--blocks-dir", options.blocks.paths.folder, "directory of the blocks of this node");
+  path("--blocks-socket", options.blocks.paths.socket, "socket for cnitool blocks release");
+  path("--blocks-metrics-file", options.blocks.metrics,
+       "file for metrics of blocks in the format of Prometheus");
+  CLI::App* const blocks = app.add_subcommand(
+      "blocks", "--schema, --keys and --validate are those of the config of blocks");
+  blocks->fallthrough();
+  blocks->callback([&options] { options.of_blocks = true; });
+}
+
 void define(CLI::App& app, Options& options) {
   app.set_version_flag("--version", cat("patchbay-agent ", cni::build_text()));
   app.option_defaults()->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
@@ -91,6 +110,7 @@ void define(CLI::App& app, Options& options) {
   path("--sysfs", options.paths.places.sysfs, "where sysfs is mounted");
   path("--metrics-file", options.paths.places.metrics,
        "file for metrics in the format of Prometheus");
+  define_blocks(app, options);
   app.add_option("--log-level", options.log_level, "debug, info, warning or error")
       ->capture_default_str()
       ->check(CLI::IsMember({"debug", "info", "warning", "error"}));
@@ -275,47 +295,14 @@ int list(const Options& options) {
   return 0;
 }
 
-// Pods keep their devices while the API server is away: no exit status of its own, by which a
-// liveness probe would end the agent.
-void print(const SlicesStatus& slices) {
-  std::cout << cat("ResourceSlices: ", slices.devices, slices.devices == 1 ? " device" : " devices",
-                   ", generation ", slices.generation, "\n")
-            << std::flush;
-  if (slices.error.empty()) return;
-  std::cerr << "patchbay-agent: the ResourceSlices are not up to date: " << slices.error << '\n';
-}
-
-// Asks the agent that serves the socket. \throws netlink::Error where none answers within 5 s.
-int status(const Options& options) {
-  const auto answer = answer_in(cni::exchange_line(
-      options.paths.socket, line_of({.verb = Verb::kStatus}), std::chrono::seconds(5), kMaxAnswer));
-  if (answer.error) throw cni::Error(*answer.error);
-  bool are_read = true;
-  for (const ResourceState& one : answer.resources) {
-    std::cout << cat(one.name, ": ", one.devices, one.devices == 1 ? " device, " : " devices, ",
-                     one.healthy, " healthy", one.is_read ? "" : ", not read by the kubelet", "\n")
-              << std::flush;
-    if (one.is_read) continue;
-    are_read = false;
-    std::cerr << "patchbay-agent: the kubelet does not read the list of '" << one.name
-              << "': no pod gets its devices. Is the kubelet running? Its log says more\n";
-  }
-  if (answer.slices) print(*answer.slices);
-  return are_read ? 0 : 1;
-}
-
-// Without DRA there are none.
-int withdraw(const Options& options) {
-  const Pools pools = Pools::load(options.config);
-  if (!pools.dra) return 0;
-  const std::size_t count = dra::withdraw_slices(*pools.dra);
-  std::cout << cat("removed ", count, count == 1 ? " ResourceSlice\n" : " ResourceSlices\n");
-  return 0;
-}
-
 // Why it cannot start is a line of its log, too.
 int serve(const Options& options) try {
-  cni::as_error([&] { devices::serve(Pools::load(options.config), options.paths); });
+  cni::as_error([&] {
+    const auto blocks = blocks_of(options.blocks);
+    const bool has_devices = ::access(options.config.c_str(), F_OK) == 0 || errno != ENOENT;
+    if (blocks && !has_devices) return serve_alone(blocks);
+    devices::serve(Pools::load(options.config), options.paths, blocks);
+  });
   return 0;
 } catch (const cni::Error& e) {
   const char* const separator = e.details().empty() ? "" : "; ";
@@ -339,6 +326,9 @@ int serve_nri(Options& options) {
 
 int run(Options& options) {
   cni::set_log_level(cni::level_of(options.log_level).value_or(Level::kInfo));
+  if (options.of_blocks) {
+    return describe_blocks({options.schema, options.keys, options.validate});
+  }
   if (options.schema) {
     std::cout << pools_schema().dump(4) << '\n';
   } else if (options.keys) {
@@ -348,9 +338,9 @@ int run(Options& options) {
   } else if (options.list) {
     return list(options);
   } else if (options.status) {
-    return status(options);
+    return print_status(options.paths.socket);
   } else if (options.withdraw) {
-    return withdraw(options);
+    return withdraw(options.config);
   } else if (options.nri_log || options.nri_inject) {
     return serve_nri(options);
   } else {
@@ -366,8 +356,10 @@ int run(Options& options) {
 int main(int argc, char** argv) try {
   if (cni::as_error([&] { return devices::nri::run_preinstalled(argv[0]); })) return 0;
   devices::Options options;
-  CLI::App app("Offers devices of the node to pods: a device plugin of the kubelet.",
-               "patchbay-agent");
+  CLI::App app(
+      "Offers devices of the node to pods: a driver of Dynamic Resource Allocation and a device "
+      "plugin of the kubelet. With \"nri\", a plugin of the container runtime.",
+      "patchbay-agent");
   devices::define(app, options);
   devices::define_nri(app, options);
   try {

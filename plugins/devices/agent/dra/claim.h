@@ -15,6 +15,9 @@ namespace devices::dra {
 
 using Json = nlohmann::json;
 
+/// Bytes of an answer with a claim, which is a few kilobytes. Whoever may make claims can write
+/// more, and as objects in memory it is 25 times as long, in as many threads as there are calls.
+inline constexpr std::size_t kMaxClaimBytes = std::size_t{256} << 10;
 // The API's limits are 32, 64, 32 and 10 KiB.
 inline constexpr std::size_t kMaxResults = 64;
 inline constexpr std::size_t kMaxConfigs = 128;

@@ -23,10 +23,8 @@ using cni::cat;
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
-// A claim is a few kilobytes. Of one call of the kubelet, the first claim may wait for the API
-// server for half of the time.
+// Of one call of the kubelet, the first claim may wait for the API server for half of the time.
 constexpr milliseconds kApi{20'000}, kQuickApi{4'000};
-constexpr std::size_t kMaxClaimBytes = 4U << 20;
 constexpr std::size_t kThreads = 4;
 
 constexpr milliseconds kPoll{1'000}, kQuietPoll{30'000}, kBetween{100};

@@ -9,6 +9,7 @@
 #include "libcni/config/conf.h"
 #include "libcni/config/names.h"
 #include "libcni/config/nearest.h"
+#include "plugins/devices/agent/dra/promise.h"
 
 namespace devices::dra {
 
@@ -23,7 +24,13 @@ constexpr std::array<std::string_view, 4> kChained = {"tuning", "sbr", "bandwidt
 constexpr const char* kDeviceKeys[] = {"device",     "deviceID", "pciBusID", "hwaddr",
                                        "kernelpath", "master",   "vlanId"};
 /// What a claim must not choose: other networks of the node, and files.
-constexpr const char* kClassKeys[] = {"bridge", "vlan", "vlanTrunk", "linkInContainer", "dataDir"};
+constexpr const char* kClassKeys[] = {"bridge",          "vlan",       "vlanTrunk",
+                                      "linkInContainer", "dataDir",    "resolvConf",
+                                      "podCidrFile",     "subnetFile", "daemonSocketPath"};
+/// Of the plugin bandwidth, where the scheduler counts what claims consume: they let traffic past
+/// the limit.
+constexpr const char* kUncountedKeys[] = {"shapedSubnets", "unshapedSubnets", "runtimeConfig",
+                                          "burstTime"};
 constexpr std::size_t kMaxLevels = 16;
 constexpr std::size_t kMaxPlugins = 16;
 
@@ -76,6 +83,14 @@ void require_no_device(const Reader& plugin) {
   }
 }
 
+void require_counted(const Reader& plugin) {
+  for (const char* const key : kUncountedKeys) {
+    if (!plugin[key].present()) continue;
+    plugin[key].fail(
+        "expected no such key: the bandwidth of the claim limits all traffic of its slot");
+  }
+}
+
 void replace_keys(Json& plugin, const Json& by) {
   for (const auto& [name, value] : by.items()) {
     if (cni::same_but_for_case(name, kType)) continue;
@@ -101,6 +116,7 @@ void apply(Pool& pool, const Reader& plugin, const Config& from) {
   }
   const Json before = own != list.end() ? *own : Json{{kType, type}};
   if (!from.is_from_class) require_harmless(plugin, &before, 0);
+  if (!from.is_from_class && type == "bandwidth" && is_shared(pool)) require_counted(plugin);
   if (own == list.end()) {
     if (list.size() >= kMaxPlugins) named.fail(cat("expected at most ", kMaxPlugins, " plugins"));
     list.push_back(before);
@@ -157,7 +173,7 @@ Pool merged(Pool pool, const std::vector<Config>& configs, const std::string& re
     const Reader ifname = root["ifname"];
     if (!ifname.present()) continue;
     pool.ifname = ifname.as_string();
-    if (!is_interface_name(pool.ifname)) ifname.fail(cat("expected ", kLinkNameForm));
+    if (!is_interface_name(pool.ifname)) ifname.fail(cat("expected ", kInterfaceNameForm));
   }
   return pool;
 }

@@ -1,5 +1,7 @@
 #include "plugins/devices/agent/dra/preparer.h"
 
+#include <malloc.h>
+
 #include <algorithm>
 #include <ctime>
 
@@ -118,6 +120,7 @@ std::vector<Entry> Preparer::entries_of(const NamedClaim& claim, const Call& cal
                                                        .name = claim.name,
                                                        .driver = means_.driver,
                                                        .pool = means_.node});
+  object = nullptr;  // it may be long, and what follows waits for the ledger
   const bool is_other = is_known && known.size() != allocation.results.size();
   if (is_other || !are_of(known, allocation.results)) {
     throw Error(Code::kTryAgainLater,
@@ -176,6 +179,8 @@ Prepared Preparer::prepare(const NamedClaim& claim, const Call& call) {
     out.devices.clear();
     out.error = error_of("prepare", claim, e);
   }
+  constexpr std::size_t kMuch = 4U << 20;
+  if (::mallinfo2().fordblks > kMuch) ::malloc_trim(0);  // else it stays the agent's
   return out;
 }
 

@@ -205,13 +205,19 @@ std::optional<PodDevices> PodResources::get(const std::string& space, const std:
       no_get_until_ = Clock::now() + kWithoutGet;
     }
   }
+  return pod_in(list(), space, name);
+}
+
+std::optional<PodDevices> pod_in(const std::vector<PodDevices>& listed, const std::string& space,
+                                 const std::string& name) {
   std::optional<PodDevices> out;
-  for (PodDevices& one : list()) {
-    auto found = if_named(std::move(one), space, name);
+  for (const PodDevices& one : listed) {
+    auto found = if_named(one, space, name);
     if (found && out) {
-      throw cni::Error(cni::Code::kTryAgainLater,
-                       cat("list the pods' devices at '", path_, "': two pods have one name"),
-                       "an earlier one has not ended");
+      throw cni::Error(
+          cni::Code::kTryAgainLater,
+          cat("find pod '", space, "/", name, "' in PodResources: two pods have one name"),
+          "an earlier one has not ended");
     }
     if (found) out = std::move(found);
   }

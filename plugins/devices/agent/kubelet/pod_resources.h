@@ -27,6 +27,11 @@ PodDevices devices_of(const v1::PodResources& pod, const Wanted& wanted);
 std::vector<PodDevices> devices_of(const v1::ListPodResourcesResponse& answer,
                                    const Wanted& wanted);
 
+/// The pod of that name in a list. Empty: it is not there. \throws cni::Error: kTryAgainLater where
+/// two pods have the name.
+std::optional<PodDevices> pod_in(const std::vector<PodDevices>& listed, const std::string& space,
+                                 const std::string& name);
+
 /// The kubelet's PodResources, DIR/pod-resources/kubelet.sock: which pod has which devices.
 /// Thread-safe; a call takes 5 s at most.
 ///

@@ -11,6 +11,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <string_view>
 #include <utility>
 
@@ -70,7 +71,8 @@ class Output {
 
   void write(const std::string& line) {
     try {
-      file_.empty() ? to_stdout(line + '\n') : to_file(line + '\n');
+      const netlink::Fd file = file_.empty() ? netlink::Fd() : open_file();
+      put(file ? file.get() : stdout_.get(), line + '\n');
       last_error_.clear();
     } catch (const std::exception& e) {
       if (last_error_ != e.what()) log(Level::kError, "write a line", {.error = e.what()});
@@ -80,22 +82,23 @@ class Output {
 
  private:
   // A reader that does not read makes no pod wait for long: its lines are lost, and of one that was
-  // written in part the rest.
-  void to_stdout(const std::string& line) {
+  // written in part the rest, as on a full disk.
+  void put(int fd, std::string line) {
     constexpr int kPatienceMs = 500;
+    if (is_torn_) line.insert(0, 1, '\n');
     std::string_view rest = line;
-    if (is_torn_) rest = torn_line_ = '\n' + line;
     for (bool is_patient = last_error_.empty(); !rest.empty();) {
-      const ssize_t size = ::write(stdout_.get(), rest.data(), rest.size());
+      const ssize_t size = ::write(fd, rest.data(), rest.size());
       if (size >= 0) {
         is_torn_ = true;
         rest.remove_prefix(static_cast<std::size_t>(size));
         continue;
       }
       if (errno == EINTR) continue;
-      pollfd ready{stdout_.get(), POLLOUT, 0};
+      pollfd ready{fd, POLLOUT, 0};
       if (errno == EAGAIN && is_patient && ::poll(&ready, 1, kPatienceMs) > 0) continue;
-      throw netlink::Error("write to stdout", errno);
+      throw netlink::Error(cat("write to ", file_.empty() ? "stdout" : cat("'", file_, "'")),
+                           errno);
     }
     is_torn_ = false;
   }
@@ -109,31 +112,36 @@ class Output {
   }
 
   // Opened each time: it may be renamed by logrotate(8).
-  void to_file(const std::string& line) const {
+  netlink::Fd open_file() const {
     constexpr int kFlags = O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK;
-    const netlink::Fd fd(::open(file_.c_str(), kFlags, 0600));
+    netlink::Fd fd(::open(file_.c_str(), kFlags, 0600));
     if (!fd) throw netlink::Error(cat("open '", file_, "'"), errno);
-    netlink::write_all(fd.get(), line, file_);
+    return fd;
   }
 
-  std::string file_, last_error_, torn_line_;
+  std::string file_, last_error_;
   netlink::Fd stdout_ = open_stdout();
   bool is_torn_ = false;  ///< the last line was written in part
 };
 
-nlohmann::json config_in(const std::string& text) {
+nlohmann::json config_in(const std::string& text, const std::set<std::string>& keys) {
   auto out = kubernetes::parse_yaml(text, "YAML");
   if (out.is_null()) return nlohmann::json::object();
   if (!out.is_object()) throw cni::Error(Code::kInvalidConfig, "it is no object");
+  for (const auto& [key, value] : out.items()) {
+    if (keys.contains(key)) continue;
+    throw cni::Error(Code::kInvalidConfig, cat("unknown key '", cni::printable_text(key), "'"));
+  }
   return out;
 }
 
 // A mistake in the config must not end the registration: a runtime does not start without its
 // pre-installed plugins.
 void configure(const std::string& text, LogOptions& options, Output& output) try {
-  const auto config = config_in(text);
+  const auto config = config_in(text, {"file", "containers"});
+  const bool containers = config.value("containers", options.containers);
   output.set_file(config.value("file", options.file));
-  options.containers = config.value("containers", options.containers);
+  options.containers = containers;
 } catch (const std::exception& e) {
   log(Level::kError, "read config", {.error = e.what()});
 }
@@ -154,8 +162,9 @@ void require_namespaces(const std::vector<std::string>& allowed) {
 
 // Until the config is right, no pod may ask.
 std::set<std::string> allowed_in(const std::string& text) try {
+  const auto config = config_in(text, {"allow"});
   const auto allowed =
-      config_in(text).value("allow", nlohmann::json::array()).get<std::vector<std::string>>();
+      config.value("allow", nlohmann::json::array()).get<std::vector<std::string>>();
   require_namespaces(allowed);
   return {allowed.begin(), allowed.end()};
 } catch (const std::exception& e) {

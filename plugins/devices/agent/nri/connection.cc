@@ -73,8 +73,10 @@ void Connection::listen_to(Plugin plugin) {
   plugin_ = plugin;
   const auto heard = std::make_shared<const Plugin>(std::move(plugin));
   plugin_.synchronized = [this, heard](std::vector<Sandbox> listed) {
-    loop_.post([heard, all = std::move(listed)] {
-      if (heard->synchronized) heard->synchronized(all);
+    loop_.post([heard, all = std::move(listed)]() mutable {
+      if (heard->synchronized) heard->synchronized(std::move(all));
+      all = {};
+      ::malloc_trim(0);  // the list of all containers of a node has megabytes
     });
   };
   plugin_.happened = [this, heard](Event event, const Sandbox& sandbox, const Container* about) {
@@ -148,7 +150,6 @@ void Connection::read() {
   if (was_synchronized || !session_->is_synchronized()) return;
   loop_.at(cni::kNever, &deadline_, {});
   last_error_.clear();
-  ::malloc_trim(0);  // the list of all containers of a node has megabytes
   log(Level::kInfo, "register at the container runtime (NRI)");
 }
 
@@ -175,7 +176,10 @@ void Connection::check_progress() {
   if (!session_->is_synchronized()) return;  // which has a limit of its own
   const bool is_partial = session_->is_partial() || !out_.empty();
   if (std::exchange(was_partial_, is_partial) == is_partial) return;
-  if (!is_partial) return loop_.at(cni::kNever, &deadline_, {});
+  if (!is_partial) {
+    ::malloc_trim(0);  // one that came in pieces may have had megabytes
+    return loop_.at(cni::kNever, &deadline_, {});
+  }
   loop_.after(kProgress, &deadline_, [this] { fail("the runtime stopped within a message"); });
 }
 

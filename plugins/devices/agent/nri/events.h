@@ -30,8 +30,9 @@ constexpr std::uint32_t bit(Event event) { return 1U << (static_cast<unsigned>(e
 inline constexpr std::uint32_t kSandboxEvents =
     bit(Event::kRunSandbox) | bit(Event::kStopSandbox) | bit(Event::kRemoveSandbox);
 
-/// Sandboxes in a list of the runtime, and bytes of each text of one. A pod chooses some of them.
-inline constexpr std::size_t kMaxSandboxes = 5'000, kMaxText = 512, kMaxIps = 16;
+/// Sandboxes in a list of the runtime, and bytes of each text of one. A pod chooses some of them:
+/// names of Kubernetes have at most 253 bytes. All lists as long as this fit in 12 MB.
+inline constexpr std::size_t kMaxSandboxes = 5'000, kMaxText = 256, kMaxIps = 16, kMaxIp = 64;
 
 /// A pod's sandbox. Texts are bytes of the runtime, cut at kMaxText, and need not be UTF-8.
 struct Sandbox {

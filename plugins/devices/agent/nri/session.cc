@@ -73,7 +73,7 @@ Sandbox sandbox_of(const nri_wire::PodSandbox& pod) {
     if (one.type() == "network") out.netns = cut(one.path());
   }
   for (int i = 0; i < pod.ips_size() && out.ips.size() < kMaxIps; ++i) {
-    out.ips.push_back(cut(pod.ips(i)));
+    out.ips.push_back(pod.ips(i).substr(0, kMaxIp));
   }
   return out;
 }

@@ -6,6 +6,7 @@
 #include "libcni/config/key_schema.h"
 #include "libcni/config/keys.h"
 #include "libcni/config/names.h"
+#include "libcni/daemon/node_name.h"
 #include "netlink/types/fd.h"
 #include "plugins/devices/agent/pools/pools.h"
 #include "plugins/devices/agent/pools/quantity.h"
@@ -139,7 +140,7 @@ constexpr auto kPoolKeys = cni::keys(
                         "device. Default: `net1`, `net2`, ...",
          .pattern = kLinkNamePattern,
          .fits = is_interface_name,
-         .expected = kLinkNameForm}),
+         .expected = kInterfaceNameForm}),
     cni::custom<read_nodes>({.name = "nodes",
                              .description = "character devices that a container gets besides, for "
                                             "example `/dev/vhost-net`",
@@ -179,7 +180,7 @@ constexpr auto kDraKeys = cni::keys(
 void read_dra(const Reader& place, Pools& pools) {
   Dra& dra = pools.dra.emplace();
   cni::read_keys(place, kDraKeys, dra);
-  if (dra.node.empty()) dra.node = node_name();
+  if (dra.node.empty()) dra.node = cni::node_name();
 }
 
 constexpr auto kTopKeys = cni::keys(
@@ -233,8 +234,10 @@ std::vector<AddedKeys> added_in(const nlohmann::json& doc) {
 
 }  // namespace
 
-constinit const cni::Manual kPoolsManual{
-    .purpose = "offers devices of the node to pods, as extended resources", .keys = kTopKeys};
+constinit const cni::Manual kPoolsManual{.purpose =
+                                             "offers devices of the node to pods, by Dynamic "
+                                             "Resource Allocation or as extended resources",
+                                         .keys = kTopKeys};
 
 Pools Pools::parse(const std::string& text) {
   return pools_from(cni::parse_json(text, "the config"));

@@ -1,9 +1,5 @@
 #include "plugins/devices/agent/pools/dra.h"
 
-#include <unistd.h>
-
-#include <cstdlib>
-
 #include "plugins/devices/agent/pools/pools.h"
 
 namespace devices {
@@ -12,19 +8,6 @@ namespace devices {
 bool is_driver(const std::string& text) {
   constexpr std::size_t kMost = 53;
   return text.size() <= kMost && is_domain(text);
-}
-
-std::string node_name() {
-  if (const char* const given = std::getenv("NODE_NAME"); given != nullptr && *given != '\0') {
-    return given;
-  }
-  char name[256] = {};
-  if (::gethostname(name, sizeof name - 1) != 0) return {};
-  std::string out = name;
-  for (char& c : out) {
-    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
-  }
-  return out;
 }
 
 }  // namespace devices

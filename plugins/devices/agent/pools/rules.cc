@@ -206,7 +206,11 @@ bool is_resource_or_short(const std::string& text) {
   return is_resource_name(text) || is_short_name(text);
 }
 
-bool is_interface_name(const std::string& text) { return cni::is_link_name(text); }
+bool is_interface_name(const std::string& text) {
+  const auto is_control = [](char c) { return (c >= 0 && c < ' ') || c == 0x7f; };
+  return cni::is_link_name(text) && text != "lo" && text != "eth0" &&
+         std::ranges::none_of(text, is_control);
+}
 
 bool is_slot_parent(const std::string& text) {
   return cni::is_link_name(text) && is_alphanumeric(text.front()) &&

@@ -1,11 +1,6 @@
 #include "plugins/devices/agent/socket/server.h"
 
-#include <sys/socket.h>
-
-#include <cerrno>
-#include <chrono>
 #include <cstdlib>
-#include <string_view>
 #include <utility>
 
 #include "plugins/devices/agent/log.h"
@@ -15,18 +10,14 @@ namespace devices {
 
 namespace {
 
-using netlink::Fd;
-
-constexpr std::size_t kMaxConnections = 64;  // others wait in the backlog
-// For the question to arrive, and for the answer to leave.
-constexpr cni::BootTime kLimit = std::chrono::seconds(5);
+constexpr std::size_t kMaxConnections = 64;
 // An answer waits for the kubelet, which takes some of them at once only.
 constexpr std::size_t kThreads = 4;
 
 // The kubelet is asked also where the ledger has devices of a pod of that name. It alone knows
 // whether this is that pod or its successor without devices, for which there was no Allocate.
-Answer claim(Core& core, PodResources& pods, const Pod& pod, const Unlisted& unlisted) {
-  const auto known = pods.get(pod.space, pod.name);
+Answer claim(Core& core, const std::optional<PodDevices>& known, const Pod& pod,
+             const Unlisted& unlisted) {
   // A kubelet that has just started: a runtime goes on with what the earlier one has asked for.
   if (!known) {
     throw cni::Error(cni::Code::kTryAgainLater,
@@ -76,10 +67,9 @@ SocketServer::SocketServer(const std::string& path, Core& core, PodResources& po
     : core_(core),
       pods_(pods),
       unlisted_(std::move(unlisted)),
-      acceptor_(loop_, cni::Listener(path),
-                {.accepted = [this](Fd fd) { take(std::move(fd)); },
-                 .again = [](const std::string& at) { return cni::Listener(at); },
-                 .lost = end_process}),
+      lines_(
+          loop_, path, [this](std::uint64_t client, const std::string& line) { ask(client, line); },
+          end_process),
       workers_(kMaxConnections, kThreads),
       thread_([this] {
         loop_.run([](const std::exception& e) {
@@ -94,35 +84,6 @@ SocketServer::~SocketServer() {
   thread_.join();
 }
 
-void SocketServer::take(Fd fd) {
-  const std::uint64_t number = next_++;
-  Client& client = clients_.emplace(number, Client{.fd = std::move(fd)}).first->second;
-  if (clients_.size() == kMaxConnections) acceptor_.pause();
-  loop_.after(kLimit, &client, [this, number] { end(number); });
-  loop_.watch(client.fd.get(), [this, number] { receive(number); });
-  receive(number);  // the question is there by now, if the client is a plugin
-}
-
-// A longer one than allowed is no question.
-void SocketServer::receive(std::uint64_t number) {
-  Client& client = clients_.at(number);
-  char buffer[8192];
-  for (bool is_whole = false; !is_whole;) {
-    const ssize_t size = ::recv(client.fd.get(), buffer, sizeof buffer, 0);
-    if (size < 0 && errno == EINTR) continue;
-    if (size < 0 && errno == EAGAIN) return;
-    if (size <= 0) return end(number);
-    const std::string_view piece(buffer, static_cast<std::size_t>(size));
-    const auto newline = piece.find('\n');
-    client.question += piece.substr(0, newline);
-    is_whole = newline != piece.npos || client.question.size() > kMaxQuestion;
-  }
-  loop_.at(cni::kNever, &client, {});
-  loop_.watch(
-      client.fd.get(), [this, number] { end(number); }, 0);  // it hung up
-  ask(number, client.question);
-}
-
 // An answer that waits for the kubelet comes from another thread.
 void SocketServer::ask(std::uint64_t number, const std::string& line) {
   Question question;
@@ -132,47 +93,56 @@ void SocketServer::ask(std::uint64_t number, const std::string& line) {
     is_later = question.verb != Verb::kClaim || core_.concerns(question.pod);
     return Answer{};
   });
-  if (!is_later) return answer(number, text);
-  workers_.post_always([this, number, question] {
-    if (is_stopping_) return;
-    std::string late = line_by(question.verb, [&] {
-      return question.verb == Verb::kClaim ? claim(core_, pods_, question.pod, unlisted_)
-                                           : status(core_);
-    });
-    loop_.post([this, number, text = std::move(late)] { answer(number, text); });
-  });
-}
-
-void SocketServer::answer(std::uint64_t number, const std::string& line) {
-  const auto found = clients_.find(number);
-  if (found == clients_.end()) return;  // the client did not wait
-  Client& client = found->second;
-  client.answer = line;
-  loop_.after(kLimit, &client, [this, number] { end(number); });
-  loop_.watch(
-      client.fd.get(), [this, number] { send(number); }, EPOLLOUT);
-  send(number);
-}
-
-void SocketServer::send(std::uint64_t number) {
-  Client& client = clients_.at(number);
-  while (!client.answer.empty()) {
-    const ssize_t size =
-        ::send(client.fd.get(), client.answer.data(), client.answer.size(), MSG_NOSIGNAL);
-    if (size < 0 && errno == EINTR) continue;
-    if (size < 0 && errno == EAGAIN) return;
-    if (size < 0) break;
-    client.answer.erase(0, static_cast<std::size_t>(size));
+  if (!is_later) return lines_.answer(number, text);
+  if (question.verb != Verb::kClaim) {
+    return workers_.post_always(
+        [this, number] { finish(number, line_by(Verb::kStatus, [&] { return status(core_); })); });
   }
-  end(number);
+  {
+    const std::lock_guard hold(mutex_);
+    waiting_.push_back({number, question.pod});
+  }
+  workers_.post_always([this] { look_up(); });
 }
 
-void SocketServer::end(std::uint64_t number) {
-  const auto found = clients_.find(number);
-  loop_.at(cni::kNever, &found->second, {});
-  loop_.forget(found->second.fd.get());
-  clients_.erase(found);
-  if (clients_.size() + 1 == kMaxConnections) acceptor_.resume();
+// One list answers all who wait by now. The kubelet takes some calls a second only, and a pod of a
+// crowd would else wait for those of all others.
+void SocketServer::look_up() {
+  std::vector<Waiting> all;
+  {
+    const std::lock_guard hold(mutex_);
+    all.swap(waiting_);
+  }
+  if (all.empty() || is_stopping_) return;  // an earlier look was for it
+  if (all.size() == 1) return claim_one(all.front(), {});
+  auto listed = std::make_shared<Listed>();
+  try {
+    listed->pods = cni::as_error([&] { return pods_.list(); });
+  } catch (const cni::Error& e) {
+    listed->error = e;
+  }
+  // The answer of one may wait for the API server.
+  for (const Waiting& one : all) {
+    workers_.post_always([this, one, listed] { claim_one(one, listed); });
+  }
+}
+
+// Without a list the kubelet is asked for the pod alone, as where the list is too large.
+void SocketServer::claim_one(const Waiting& one, const std::shared_ptr<const Listed>& listed) {
+  if (is_stopping_) return;
+  finish(one.number, line_by(Verb::kClaim, [&] {
+           const bool is_failed = listed && listed->error;
+           if (is_failed && listed->error->code() == cni::Code::kTryAgainLater)
+             throw *listed->error;
+           const auto known = listed && !is_failed
+                                  ? pod_in(listed->pods, one.pod.space, one.pod.name)
+                                  : pods_.get(one.pod.space, one.pod.name);
+           return claim(core_, known, one.pod, unlisted_);
+         }));
+}
+
+void SocketServer::finish(std::uint64_t number, std::string line) {
+  loop_.post([this, number, text = std::move(line)] { lines_.answer(number, text); });
 }
 
 }  // namespace devices

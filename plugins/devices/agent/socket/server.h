@@ -3,13 +3,16 @@
 #include <atomic>
 #include <cstdint>
 #include <functional>
-#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
 
-#include "libcni/daemon/acceptor.h"
+#include "libcni/common/error.h"
 #include "libcni/daemon/event_loop.h"
+#include "libcni/daemon/line_server.h"
 #include "plugins/devices/agent/core.h"
 #include "plugins/devices/agent/kubelet/pod_resources.h"
 #include "plugins/devices/agent/promises.h"
@@ -22,8 +25,7 @@ namespace devices {
 using Unlisted =
     std::function<std::vector<Owned>(const Pod& pod, const std::vector<Owned>& listed)>;
 
-/// The agent's socket for the plugin `devices`. A client may be hostile: it gets no more than a
-/// connection, 5 s and kMaxQuestion bytes, and is closed after one answer.
+/// The agent's socket for the plugin `devices`.
 ///
 /// Threads: one with an event loop for all connections, and a few for the questions whose answers
 /// wait for the kubelet.
@@ -39,29 +41,30 @@ class SocketServer {
   SocketServer& operator=(const SocketServer&) = delete;
 
  private:
-  /// It asks, waits, and is answered.
-  struct Client {
-    netlink::Fd fd;
-    std::string question = {};
-    std::string answer = {};  ///< bytes to send
+  /// A claim, until the kubelet has said what the pod has.
+  struct Waiting {
+    std::uint64_t number;
+    Pod pod;
+  };
+  struct Listed {
+    std::vector<PodDevices> pods = {};
+    std::optional<cni::Error> error = {};
   };
 
-  void take(netlink::Fd fd);
-  void receive(std::uint64_t number);
   void ask(std::uint64_t number, const std::string& line);
-  void answer(std::uint64_t number, const std::string& line);
-  void send(std::uint64_t number);
-  void end(std::uint64_t number);
+  void look_up();
+  void claim_one(const Waiting& one, const std::shared_ptr<const Listed>& listed);
+  void finish(std::uint64_t number, std::string line);
 
   Core& core_;
   PodResources& pods_;
   const Unlisted unlisted_;
   cni::EventLoop loop_;
-  std::map<std::uint64_t, Client> clients_;
-  std::uint64_t next_ = 0;
-  cni::Acceptor acceptor_;
+  cni::LineServer lines_;
   std::atomic<bool> is_stopping_ = false;
-  Worker workers_;  // which post to the loop
+  std::mutex mutex_;
+  std::vector<Waiting> waiting_;  // with the mutex
+  Worker workers_;                // which post to the loop
   std::thread thread_;
 };
 

@@ -17,8 +17,8 @@ using cni::cat;
 
 constexpr std::size_t kMaxName = 253;  // of an object of Kubernetes
 constexpr unsigned kDeepest = 16;      // a slice has seven levels
-// Nobody gets there by changes. A foreign slice beyond it has none, since 1 is added to the
-// highest.
+// Nobody gets there by changes: a generation beyond it is a foreign slice's, and does not count,
+// since 1 is added to the highest.
 constexpr std::int64_t kMaxGeneration = std::int64_t{1} << 62;
 
 std::string text_at(const Json& object, const char* key) {
@@ -86,8 +86,7 @@ bool is_right(const Slice& slice, const Wish& wish, std::size_t place) {
 // The generation that slices are written with: the highest one if nothing of it is wrong so far.
 std::int64_t next_generation(const OwnSlices& own, const Wish& wish,
                              const std::vector<std::string>& names) {
-  std::int64_t highest = wish.generation;
-  for (const auto& [name, slice] : own) highest = std::max(highest, slice.generation);
+  const std::int64_t highest = std::max(wish.generation, highest_generation(own));
   bool is_begun = false;
   for (const auto& [name, slice] : own) {
     if (slice.generation != highest) continue;
@@ -122,10 +121,17 @@ std::optional<Slice> own_slice(const Json& object, const Publisher& of) {
   if (out.name.empty()) return {};
   const Json& pool = part_of(spec, "pool");
   out.pool = text_at(pool, "name");
-  const std::int64_t generation = number_at(pool, "generation");
-  out.generation = generation < 0 || generation > kMaxGeneration ? 0 : generation;
+  out.generation = number_at(pool, "generation");
   out.count = number_at(pool, "resourceSliceCount");
   out.digest = digest_of(content_of(object));
+  return out;
+}
+
+std::int64_t highest_generation(const OwnSlices& own) {
+  std::int64_t out = 0;
+  for (const auto& [name, slice] : own) {
+    if (slice.generation <= kMaxGeneration) out = std::max(out, slice.generation);
+  }
   return out;
 }
 

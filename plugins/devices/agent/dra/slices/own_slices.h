@@ -42,6 +42,10 @@ std::optional<Slice> own_slice(const Json& object, const Publisher& of);
 /// The slices in the API by their names.
 using OwnSlices = std::map<std::string, Slice>;
 
+/// The highest generation of the slices, 0 of none. One that nobody reaches by changes does not
+/// count: this agent's are higher by 1, and stay in the range of the numbers.
+std::int64_t highest_generation(const OwnSlices& own);
+
 /// Whether an event about a slice is older than what is known already.
 bool is_older(const std::string& version, const std::string& than);
 

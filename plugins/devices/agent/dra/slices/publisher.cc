@@ -28,7 +28,7 @@ constexpr milliseconds kFirstPause{1000}, kLongestPause{60'000};  // after error
 // generations at once, and then one each 6 s: the scheduler reads all slices anew.
 constexpr double kTokens = 10;
 constexpr milliseconds kRefill{6000};
-constexpr std::size_t kMaxStored = 256;  // digests
+constexpr std::size_t kMaxStored = 256;  // digests, and UIDs of removed slices
 
 // Nodes that lost the server together do not come back together.
 milliseconds with_jitter(milliseconds pause) {
@@ -135,6 +135,8 @@ void SlicePublisher::removed(const Json& object) {
   if (!one) return;
   {
     const std::lock_guard lock(mutex_);
+    if (gone_.size() == kMaxStored) gone_.clear();
+    gone_.insert(one->uid);
     const auto known = own_.find(one->name);
     if (known == own_.end() || known->second.uid != one->uid) return;
     own_.erase(known);
@@ -254,6 +256,7 @@ void SlicePublisher::carry_out(const Plan& plan, const Wish& wish,
 void SlicePublisher::write(const Plan& plan, const Plan::Write& write, const Wish& wish,
                            const Json& content) {
   const Json object = object_of(plan, write, wish, content);
+  forget_removals();
   Json answer;
   try {
     answer = write.version.empty() ? client_.create(slice_objects().path(), object)
@@ -268,12 +271,28 @@ void SlicePublisher::write(const Plan& plan, const Plan::Write& write, const Wis
     throw cni::Error(cni::Code::kDecodingFailure,
                      cat("write slice '", write.name, "': the answer is another slice"));
   const std::lock_guard lock(mutex_);
-  Slice& known = own_[write.name];
-  if (!is_older(stored->version, known.version)) known = std::move(*stored);
   logged_.clear();
+  know(std::move(*stored));
+}
+
+// Of what is removed while a request runs, the watch may tell before the answer arrives.
+void SlicePublisher::forget_removals() {
+  const std::lock_guard lock(mutex_);
+  gone_.clear();
+}
+
+// With the mutex. What an answer says is older than what the watch has said.
+void SlicePublisher::know(Slice stored) {
+  if (gone_.contains(stored.uid)) {
+    is_changed_ = true;
+    return;
+  }
+  Slice& known = own_[stored.name];
+  if (!is_older(stored.version, known.version)) known = std::move(stored);
 }
 
 void SlicePublisher::read_again(const std::string& name) {
+  forget_removals();
   try {
     auto one = own_slice(client_.get(slice_objects().path_of(name)), of_);
     if (!one) {
@@ -281,7 +300,7 @@ void SlicePublisher::read_again(const std::string& name) {
                        cat("write slice '", name, "': it belongs to another driver or node"));
     }
     const std::lock_guard lock(mutex_);
-    own_.insert_or_assign(name, std::move(*one));
+    know(std::move(*one));
   } catch (const ApiError& e) {
     if (!e.is_not_found()) throw;
     const std::lock_guard lock(mutex_);
@@ -328,7 +347,7 @@ void SlicePublisher::note_published(const Wish& wish, const std::vector<Json>& c
   {
     const std::lock_guard lock(mutex_);
     const SliceState before = state_;
-    for (const auto& [name, one] : own_) highest_ = std::max(highest_, one.generation);
+    highest_ = std::max(highest_, highest_generation(own_));
     state_.generation = highest_;
     state_.slices = static_cast<std::int64_t>(wish.digests.size());
     state_.devices = count_devices(contents);

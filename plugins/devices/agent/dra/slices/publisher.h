@@ -7,6 +7,7 @@
 #include <functional>
 #include <map>
 #include <mutex>
+#include <set>
 #include <string>
 #include <thread>
 #include <vector>
@@ -60,6 +61,8 @@ class SlicePublisher {
   void carry_out(const Plan& plan, const Wish& wish, const std::vector<Json>& contents);
   void write(const Plan& plan, const Plan::Write& write, const Wish& wish, const Json& content);
   void read_again(const std::string& name);
+  void forget_removals();
+  void know(Slice stored);
   void learn(const Json& sent, const Json& answer);
   void note(const std::exception& error);
   void note_published(const Wish& wish, const std::vector<Json>& contents);
@@ -80,7 +83,8 @@ class SlicePublisher {
   std::condition_variable woken_;
   bool is_changed_ = true, is_listed_ = false, is_stopping_ = false;
   OwnSlices own_;
-  std::int64_t highest_ = 0;  // generation
+  std::set<std::string> gone_;  // UIDs of slices that were removed since the request began
+  std::int64_t highest_ = 0;    // generation
   LastKnown last_known_;
   SliceState state_;
   std::string logged_;  // the last error, until a call of the server succeeds

@@ -10,6 +10,7 @@
 #include "kubernetes/answer.h"
 #include "kubernetes/error.h"
 #include "kubernetes/path.h"
+#include "plugins/devices/agent/dra/claim.h"
 #include "plugins/devices/agent/log.h"
 
 namespace devices::dra {
@@ -20,7 +21,6 @@ using std::chrono::milliseconds;
 
 constexpr std::uint32_t kEvents = IN_CREATE | IN_MODIFY | IN_MOVED_TO | IN_MOVED_FROM | IN_DELETE;
 constexpr int kMaxConflicts = 5;  // one after the other, of one claim: then it waits as for others
-constexpr milliseconds kUnwatchedPoll{30'000};  // where the node has no more watches
 
 // 2^failures times the first, and up to a half more: agents of all nodes ask again after an outage.
 milliseconds backoff(int failures, const ClaimStatus::Times& times) {
@@ -39,10 +39,10 @@ ClaimStatus::ClaimStatus(kubernetes::Access access, StatusOwner of, const std::s
       times_(times),
       ledger_(Ledger::create(ledger)),
       changes_(kEvents),
-      client_(std::move(access)),
+      client_(std::move(access), {.body = kMaxClaimBytes * 4}),  // others may have annotated it
       thread_([this] {
-        watch();
-        look();
+        loop_.post([this] { watch(); });
+        loop_.post([this] { look(); });
         loop_.run([](const std::exception& e) {
           log(Level::kError, "write status of claims", {.error = e.what()});
         });
@@ -54,13 +54,10 @@ ClaimStatus::~ClaimStatus() {
   thread_.join();
 }
 
-// In the thread: it looks soon after a change, or from time to time where it cannot see one.
+// In the thread: it looks soon after a change, and from time to time where it cannot see one.
 void ClaimStatus::watch() {
   loop_.after(times_.verify, &of_verify_, [this] { verify(); });
-  if (!changes_.add(ledger_.path())) {
-    loop_.after(kUnwatchedPoll, &of_look_, [this] { look(); });
-    return;
-  }
+  if (!changes_.add(ledger_.path())) return;
   loop_.watch(changes_.fd(), [this] {
     changes_.take();
     // Not later with each change: where they never end, all of them would wait.
@@ -70,6 +67,8 @@ void ClaimStatus::watch() {
 
 void ClaimStatus::look() {
   is_near_ = false;
+  // Also where the node has no more watches, or this look fails.
+  loop_.after(times_.poll, &of_look_, [this] { look(); });
   std::map<std::string, std::vector<Json>> devices;
   for (const auto& [id, entry] : entries_.all()) {
     if (!entry.claim || !entry.is_readable()) continue;
@@ -83,7 +82,6 @@ void ClaimStatus::look() {
     target.is_written = false;
     if (target.failures == 0) target.due = cni::EventLoop::now();
   }
-  if (changes_.fd() < 0) loop_.after(kUnwatchedPoll, &of_look_, [this] { look(); });
   schedule();
 }
 
@@ -102,12 +100,15 @@ void ClaimStatus::schedule() {
   loop_.at(due, &of_write_, [this] { write_next(); });
 }
 
-// One claim, so that changes of the ledger are seen in between.
+// One claim, so that changes of the ledger are seen in between; the one that has waited longest, so
+// that none which fails again and again is always the first.
 void ClaimStatus::write_next() {
   const auto now = cni::EventLoop::now();
-  const auto next = std::ranges::find_if(
-      targets_, [&](const auto& one) { return !one.second.is_written && one.second.due <= now; });
-  if (next != targets_.end() && not_before_ <= now) {
+  const auto next = std::ranges::min_element(targets_, {}, [](const auto& one) {
+    return one.second.is_written ? cni::kNever : one.second.due;
+  });
+  const bool is_due = next != targets_.end() && !next->second.is_written && next->second.due <= now;
+  if (is_due && not_before_ <= now) {
     write(next->second);
     if (next->second.is_written && next->second.devices.empty()) targets_.erase(next);
   }
@@ -118,7 +119,8 @@ void ClaimStatus::write(Target& target) try {
   write_once(target);
   target.is_written = true;
   target.failures = absences_ = 0;
-  if (!std::exchange(last_error_, {}).empty()) log(Level::kInfo, "write status of claims again");
+  target.error.clear();
+  if (std::exchange(is_absence_logged_, false)) log(Level::kInfo, "write status of claims again");
 } catch (const std::exception& e) {
   if (!client_.is_stopped()) fail(target, e);
 }
@@ -147,28 +149,26 @@ void ClaimStatus::write_once(const Target& target) {
   }
 }
 
-// Of a server that is absent or busy all claims wait, else this one.
+// Of a server that is absent or busy all claims wait, else this one. It may be busy for this one
+// alone, as with a webhook that fails: the next attempt is another claim's.
 void ClaimStatus::fail(Target& target, const std::exception& error) {
   const auto now = cni::EventLoop::now();
   const auto* const answer = dynamic_cast<const kubernetes::ApiError*>(&error);
+  const bool is_conflict = answer != nullptr && answer->is_conflict();
+  const bool is_absent = answer != nullptr && answer->is_passing() && !is_conflict;
+  const bool is_refused = answer != nullptr && !is_absent && !is_conflict;
   ++target.failures;
-  if (answer != nullptr && answer->is_passing() && !answer->is_conflict()) {
+  target.due = now + (is_refused ? times_.refused : backoff(target.failures, times_));
+  if (is_absent) {
     const milliseconds asked = answer->retry_after().value_or(std::chrono::seconds(0));
     not_before_ = now + std::max(backoff(++absences_, times_), asked);
-    target.due = now;
-  } else if (answer != nullptr && !answer->is_conflict()) {
-    target.due = now + times_.refused;
-  } else {
-    target.due = now + backoff(target.failures, times_);
   }
-  note(target, error.what());
-}
-
-// A server that is absent for hours is one line of the log.
-void ClaimStatus::note(const Target& target, const std::string& error) {
-  if (last_error_ == error) return;
-  last_error_ = error;
-  log(Level::kWarning, "write status of claim '" + target.claim.str() + "'", {.error = error});
+  // A server that is absent for hours is one line of the log, and a claim that is refused another.
+  const bool is_news = std::exchange(target.error, error.what()) != error.what();
+  if (!is_news || (is_absent && is_absence_logged_)) return;
+  is_absence_logged_ |= is_absent;
+  log(Level::kWarning, "write status of claim '" + target.claim.str() + "'",
+      {.error = error.what()});
 }
 
 }  // namespace devices::dra

@@ -29,6 +29,7 @@ class ClaimStatus {
     std::chrono::milliseconds burst{100};  ///< changes of one ADD are written at once
     std::chrono::milliseconds first{1'000}, most{60'000};  ///< pauses after failures, doubled
     std::chrono::milliseconds refused{300'000};            ///< after a refusal, as for missing RBAC
+    std::chrono::milliseconds poll{30'000};                ///< of the ledger, without a change
     std::chrono::milliseconds verify{1'800'000};           ///< all claims are read again
   };
 
@@ -51,6 +52,7 @@ class ClaimStatus {
     bool is_written = false;
     int failures = 0;
     cni::BootTime due{0};
+    std::string error = {};  ///< of the last attempt
   };
   using Targets = std::map<std::string, Target>;  ///< by UID
 
@@ -62,7 +64,6 @@ class ClaimStatus {
   void write(Target& target);
   void write_once(const Target& target);
   void fail(Target& target, const std::exception& error);
-  void note(const Target& target, const std::string& error);
 
   const StatusOwner of_;
   const Times times_;
@@ -74,7 +75,7 @@ class ClaimStatus {
   bool is_near_ = false;         ///< a look, for a burst of changes
   int absences_ = 0;             ///< of the API server, one after the other
   cni::BootTime not_before_{0};  ///< any call, while it is absent
-  std::string last_error_;
+  bool is_absence_logged_ = false;
   const char of_look_ = 0, of_verify_ = 0, of_write_ = 0;  ///< owners of times
   cni::EventLoop loop_;
   std::thread thread_;

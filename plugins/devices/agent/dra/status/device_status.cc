@@ -7,6 +7,7 @@
 
 #include "libcni/common/error.h"
 #include "libcni/config/json.h"
+#include "netlink/types/ip.h"
 
 namespace devices::dra {
 
@@ -60,9 +61,10 @@ Json network_of(const Holder& holder) {
   }
   Json ips = Json::array();
   for (const Json& ip : nested_list(result, {"ips"})) {
-    const std::string address = member_text(ip, "address");
     const bool is_its = ip.is_object() && ip.value("interface", Json(index)) == Json(index);
-    if (is_its && address.find('/') != address.npos && ips.size() < kMaxIps) ips.push_back(address);
+    // For one that is not in its canonical form the API refuses the whole status.
+    const auto address = netlink::Cidr::parse(member_text(ip, "address"));
+    if (is_its && address && ips.size() < kMaxIps) ips.push_back(address->str());
   }
   if (!ips.empty()) out["ips"] = std::move(ips);
   return out;

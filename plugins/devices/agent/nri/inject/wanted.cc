@@ -63,9 +63,13 @@ std::string path_in(const json& object) {
   const auto found = object.find("path");
   if (found == object.end() || !found->is_string()) refuse("a device has no path");
   const auto& path = found->get_ref<const std::string&>();
+  const auto has_part = [whole = cat(path, "/")](const char* part) {
+    return whole.find(cat("/", part, "/")) != std::string::npos;
+  };
+  // With an empty part or a dot one device would have two paths, and "/dev/" itself one.
   const bool is_plain = path.starts_with("/dev/") && path.size() <= kMaxName &&
-                        has_only(path, "/._:+@,=-") &&
-                        cat(path, "/").find("/../") == std::string::npos;
+                        has_only(path, "/._:+@,=-") && !has_part("") && !has_part(".") &&
+                        !has_part("..");
   if (!is_plain)
     refuse(cat("'", cni::printable_text(path.substr(0, kMaxName)),
                "' is no path of a device below /dev"));

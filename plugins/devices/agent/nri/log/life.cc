@@ -69,11 +69,13 @@ void Life::connected(const Configuration& runtime) {
 // Pods that were logged before a restart of the runtime are not logged again.
 void Life::synchronized(const std::vector<Sandbox>& listed) {
   std::set<std::string> ids;
+  for (const Sandbox& one : listed) ids.insert(one.id);
+  auto interfaces = interfaces_of(cache_dir_, ids);
   for (const Sandbox& one : listed) {
-    ids.insert(one.id);
     const bool is_new = !known_.contains(one.id);
-    const Known& known = note(one);
+    Known known = with_earlier(one, std::move(interfaces[one.id]));
     if (is_new) write("sandbox exists", known);
+    keep(std::move(known));
   }
   for (auto one = known_.begin(); one != known_.end();) {
     if (ids.contains(one->first)) {
@@ -85,22 +87,34 @@ void Life::synchronized(const std::vector<Sandbox>& listed) {
   }
 }
 
+// An event may come after the sandbox was removed: it is not kept then, or it would vanish later.
 void Life::happened(Event event, const Sandbox& sandbox, const Container* container) {
   const std::string_view word = word_of(event);
   if (word.empty()) return;
-  write(word, note(sandbox), container);
-  if (event == Event::kRemoveSandbox) known_.erase(sandbox.id);
+  Known known = with_earlier(sandbox, interfaces_of(cache_dir_, {sandbox.id})[sandbox.id]);
+  write(word, known, container);
+  if (event == Event::kRemoveSandbox) {
+    known_.erase(sandbox.id);
+  } else if (event == Event::kRunSandbox || known_.contains(sandbox.id)) {
+    keep(std::move(known));
+  }
 }
 
-const Life::Known& Life::note(const Sandbox& sandbox) {
-  if (known_.size() >= kMaxSandboxes && !known_.contains(sandbox.id)) known_.clear();
-  Known& known = known_[sandbox.id];
-  Sandbox before = std::exchange(known.sandbox, sandbox);
-  if (known.sandbox.netns.empty()) known.sandbox.netns = std::move(before.netns);
-  if (known.sandbox.ips.empty()) known.sandbox.ips = std::move(before.ips);
-  auto interfaces = interfaces_of(cache_dir_, sandbox.id);
-  if (!interfaces.empty()) known.interfaces = std::move(interfaces);
-  return known;
+Life::Known Life::with_earlier(const Sandbox& sandbox, std::vector<Attached> interfaces) const {
+  Known out{sandbox, std::move(interfaces)};
+  const auto before = known_.find(sandbox.id);
+  if (before == known_.end()) return out;
+  const auto& [earlier, attached] = before->second;
+  if (out.sandbox.netns.empty()) out.sandbox.netns = earlier.netns;
+  if (out.sandbox.ips.empty()) out.sandbox.ips = earlier.ips;
+  if (out.interfaces.empty()) out.interfaces = attached;
+  return out;
+}
+
+void Life::keep(Known known) {
+  const std::string id = known.sandbox.id;
+  if (known_.size() >= kMaxSandboxes && !known_.contains(id)) known_.clear();
+  known_.insert_or_assign(id, std::move(known));
 }
 
 void Life::write(std::string_view event, const Known& of, const Container* container) const {

@@ -29,7 +29,8 @@ class Life {
     Sandbox sandbox;
     std::vector<Attached> interfaces;
   };
-  const Known& note(const Sandbox& sandbox);
+  Known with_earlier(const Sandbox& sandbox, std::vector<Attached> interfaces) const;
+  void keep(Known known);
   void write(std::string_view event, const Known& of, const Container* container = nullptr) const;
 
   std::string cache_dir_;

@@ -1,0 +1,28 @@
+#pragma once
+
+#include <string>
+
+#include "plugins/cluster-pool/agent/block_agent.h"
+#include "plugins/devices/agent/daemon.h"
+#include "plugins/names/blocks.h"
+
+/// What the process does for the plugin cluster-pool, beside devices or alone.
+namespace devices {
+
+struct BlockOptions {
+  std::string config = names::kBlocksConfig;
+  block_agent::Paths paths = {};
+  std::string metrics = {};  ///< file; "": none
+};
+
+/// Serves blocks; empty: their config does not exist. options outlive it. \throws cni::Error.
+StartBeside blocks_of(const BlockOptions& options);
+
+/// What to print of the config of blocks: the first that is true.
+struct Described {
+  bool schema, keys, validate;
+};
+/// Returns the exit status.
+int describe_blocks(const Described& what);
+
+}  // namespace devices
