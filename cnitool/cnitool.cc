@@ -10,11 +10,13 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
+#include "cnitool/blocks.h"
 #include "cnitool/cached.h"
 #include "cnitool/command_line.h"
 #include "cnitool/commands.h"
 #include "cnitool/completion.h"
 #include "cnitool/networks.h"
+#include "cnitool/probe/report.h"
 #include "cnitool/repair.h"
 #include "cnitool/screen.h"
 #include "cnitool/trace.h"
@@ -98,6 +100,11 @@ cni::AttachmentKey shown_key(const tool::CommandLine& line) {
   return key;
 }
 
+void blocks(const tool::CommandLine& line, const tool::Output& output) {
+  if (!line.node.empty()) return tool::release_blocks(line.node, line.force, output);
+  tool::print_blocks(line.operation.network, output);
+}
+
 // False: the command is none of those that print what exists on the node.
 bool print_state(tool::CommandLine& line, const tool::Output& output) {
   if (line.command == "list") {
@@ -105,7 +112,11 @@ bool print_state(tool::CommandLine& line, const tool::Output& output) {
     tool::list(line.listed, line.settings, output);
   } else if (line.command == "networks") {
     tool::networks(line.settings, output);
+  } else if (line.command == "blocks") {
+    blocks(line, output);
   } else if (line.command == "graph") {
+    line.graph.probing = line.probe;
+    if (line.graph.probe) line.graph.probing.stop_fd = signals_to_stop();
     tool::graph(line.graph, selection_of(line, tool::Pods::kSeveral), line.settings, output);
   } else if (line.command == "show") {
     tool::show(shown_key(line), line.settings, output);
@@ -117,6 +128,7 @@ bool print_state(tool::CommandLine& line, const tool::Output& output) {
 
 bool probe(tool::CommandLine& line, const tool::Output& output) {
   line.probe.which = selection_of(line, tool::Pods::kSeveral);
+  line.probe.is_alive = true;
   line.probe.stop_fd = signals_to_stop();
   return tool::probe::report(line.settings, line.probe, output);
 }

@@ -5,6 +5,7 @@
 #include <CLI/CLI.hpp>
 
 #include "cnitool/command_line.h"
+#include "cnitool/probe/target.h"
 #include "libcni/plugin/plugin.h"
 
 namespace tool {
@@ -169,13 +170,36 @@ void add_probe(CLI::App& app, CommandLine& line) {
   CLI::App& command =
       *add_command(app, line, "probe",
                    "send packets as the pods would, and find what takes those that are lost");
-  command.add_option("network", line.operation.network, "only the pods of this network");
+  auto* const pod =
+      command.add_option("pod-name", line.probe.pod,
+                         "only this pod: [NAMESPACE/]NAME, container ID, or beginning of one");
+  refuse_empty(pod, "expected a pod");
   add_selection(command, line);
+  pod->excludes("--pod")->excludes("--container-id");
+  refuse_empty(
+      command.add_option("--network", line.operation.network, "only the pods of this network"),
+      "expected the name of a network");
+  auto* const to = command.add_option(
+      "--to", line.probe.to,
+      "only to this: POD, dns, ADDRESS for an echo, or ADDRESS:PORT[/udp] for a connection");
+  to->check(probe::refusal_of_target);
   command
-      .add_option("--to", line.probe.to, "only to this: ADDRESS for an echo, ADDRESS:PORT for TCP")
-      ->check(probe::refusal_of_target);
+      .add_option("--from", line.probe.from,
+                  "only what comes in from this address of a host beyond the node")
+      ->check(probe::refusal_of_source)
+      ->excludes(to);
   add_rate(command, line);
-  command.add_flag("--dry-run", line.probe.dry_run, "only print the probes");
+  auto* const dry = command.add_flag("--dry-run", line.probe.dry_run, "only print the probes");
+  auto* const watch = command.add_flag("--watch", line.probe.watch,
+                                       "probe again and again, and print changes, until Ctrl-C");
+  watch->excludes(dry);
+  command
+      .add_option("--interval", line.probe.interval,
+                  "seconds from one round of --watch to the next")
+      ->check(CLI::Range(1, 3600))
+      ->capture_default_str()
+      ->needs(watch);
+  command.add_flag("-q,--quiet", line.quiet, "print what is wrong alone");
 }
 
 void add_runtimes(CLI::App& app, CommandLine& line) {
@@ -187,6 +211,30 @@ void add_runtimes(CLI::App& app, CommandLine& line) {
           CLI::ignore_case));
   runtimes.add_flag("--plugin-dir", line.runtimes.plugin_dir,
                     "print the folder for `patchbay install` alone");
+}
+
+void add_blocks(CLI::App& app, CommandLine& line) {
+  CLI::App& command = *add_command(
+      app, line, "blocks", "list which node has which block of a pool, and release those of one");
+  command.add_option("network", line.operation.network,
+                     "only this network; or release, which frees the blocks of a node");
+  command.add_option("node", line.node, "with release: the node, which was removed for good");
+  command.add_flag("--force", line.force,
+                   "release also blocks of a node whose Node object exists, and those of another "
+                   "machine with the name of this node");
+}
+
+void add_graph(CLI::App& app, CommandLine& line) {
+  CLI::App& graph = *add_command(app, line, "graph", "draw the networks of the node");
+  add_selection(graph, line);
+  graph.add_option("--format", line.graph.format, "text, dot or svg")
+      ->check(CLI::IsMember({"text", "dot", "svg"}))
+      ->capture_default_str();
+  graph.add_option("--output", line.graph.file, "output file; default stdout");
+  add_rate(
+      graph, line,
+      graph.add_flag("--probe", line.graph.probe,
+                     "send packets as the pods would, and mark the ways that they do not pass"));
 }
 
 void add_views(CLI::App& app, CommandLine& line) {
@@ -201,6 +249,7 @@ void add_views(CLI::App& app, CommandLine& line) {
       ->check(CLI::Range(1, 65535));
   add_runtimes(app, line);
   add_command(app, line, "networks", "list all networks, with plugins, subnets and use");
+  add_blocks(app, line);
 
   add_doctor(app, line);
   add_probe(app, line);
@@ -210,12 +259,7 @@ void add_views(CLI::App& app, CommandLine& line) {
   add_netns(show, line);
   add_pod(show, line);
 
-  CLI::App& graph = *add_command(app, line, "graph", "draw the networks of the node");
-  add_selection(graph, line);
-  graph.add_option("--format", line.graph.format, "text, dot or svg")
-      ->check(CLI::IsMember({"text", "dot", "svg"}))
-      ->capture_default_str();
-  graph.add_option("--output", line.graph.file, "output file; default stdout");
+  add_graph(app, line);
 
   CLI::App& trace = *add_command(
       app, line, "trace", "run an operation, and show time, input and output of each plugin");
@@ -321,6 +365,10 @@ void complete(CommandLine& line) {
   if (line.scope.node_json == "-" && line.scope.nodes == "-") {
     throw cni::Error(cni::Code::kInvalidEnvironment,
                      "doctor: stdin can be only one of --node-json and --nodes");
+  }
+  if (!line.node.empty() && operation.network != "release") {
+    throw cni::Error(cni::Code::kInvalidEnvironment,
+                     cat("blocks: expected one network, or release NODE: ", operation.network));
   }
   const bool whole_network = operation.verb == "gc" || operation.verb == "status";
   const bool named = !line.settings.container_id.empty() || !line.pod.empty();

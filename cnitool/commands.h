@@ -40,6 +40,8 @@ struct CommandLine {
   RuntimesAsked runtimes;
   probe::Options probe;
   std::string subject;  ///< of completion and help
+  std::string node;     ///< of blocks, after "release" in place of a network
+  bool force = false;   ///< of blocks release
   bool dry_run = false;
   bool back = false;
   bool yes = false;

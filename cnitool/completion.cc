@@ -115,10 +115,13 @@ void add_values(const Argument& of, const Line& line, const Settings& settings, 
   for (const auto& one : attachments(settings)) {
     if (name == "--container-id") found.insert(one.key.container_id);
     const std::string pod = pod_name_of(one);
-    const bool takes_names = name == "--pod" || (name == "--container-id" && is_own);
+    const bool takes_both = name == "pod-name" || (name == "--to" && is_own);
+    if (takes_both && pod.empty()) found.insert(one.key.container_id);
+    const bool takes_names = takes_both || name == "--pod" || (name == "--container-id" && is_own);
     if (takes_names && !pod.empty()) found.insert(pod);
     if (name == "--keep") found.insert(cat(one.key.container_id, ":", one.key.ifname));
   }
+  if (name == "--to") found.insert("dns");
   for (const std::string& one : found) out.words.push_back({one, ""});
   if (found.empty()) out.files = files_for(name);
 }

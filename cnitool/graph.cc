@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "cnitool/cached.h"
+#include "cnitool/graph_broken.h"
 #include "cnitool/graph_formats.h"
 #include "libcni/runtime/liveness.h"
 #include "netlink/netns.h"
@@ -101,6 +102,11 @@ void graph(const GraphOptions& options, const Selection& which, const Settings& 
            const Output& output) {
   Graph whole = graph_of(sorted_entries(cni::Cache(settings.cache_dir)), KernelState::read(), look);
   if (!which.containers.empty()) keep_only(which.containers, whole);
+  if (options.probe) {
+    probe::Options probing = options.probing;
+    probing.which = which;
+    mark_broken(probe::probe(settings, probing), whole);
+  }
   const std::string text = drawn(whole, options, output);
   if (options.file.empty()) {
     output.out << text;

@@ -3,6 +3,7 @@
 #include <string>
 
 #include "cnitool/output.h"
+#include "cnitool/probe/probe.h"
 #include "cnitool/settings.h"
 
 namespace tool {
@@ -11,6 +12,8 @@ namespace tool {
 struct GraphOptions {
   std::string format = "text";  ///< text, dot (for graphviz) or svg
   std::string file;             ///< empty: stdout
+  bool probe = false;           ///< probes what is drawn, and marks the ways that are broken
+  probe::Options probing = {};
 };
 
 /// Draws pods, bridges, hostPorts, limits and uplinks: what the cache knows and the kernel has.

@@ -25,9 +25,17 @@ std::string box(const std::string& id, const std::vector<std::string>& lines,
   return cat("  ", quoted({id}), " [shape=box, ", style, "label=", quoted(lines), "];\n");
 }
 
-std::string edge(const std::string& from, const std::string& to, const std::string& label) {
+struct Edge {
+  std::string label = {};
+  std::string broken = {};  ///< the cause; empty: it is passed
+};
+
+std::string edge(const std::string& from, const std::string& to, const Edge& line) {
+  std::vector<std::string> lines = broken_lines(line.broken, kDotWidth);
+  if (!line.label.empty()) lines.insert(lines.begin(), line.label);
+  const char* const style = line.broken.empty() ? "" : "style=dashed, color=red, fontcolor=red, ";
   return cat("  ", quoted({from}), " -- ", quoted({to}),
-             label.empty() ? "" : cat(" [label=", quoted({label}), "]"), ";\n");
+             lines.empty() ? "" : cat(" [", style, "label=", quoted(lines), "]"), ";\n");
 }
 
 std::string part_of(const PodBox& pod, const View& view) {
@@ -41,7 +49,7 @@ std::string part_of(const PodBox& pod, const View& view) {
     if (!one->is_alive()) more.insert(more.begin() + 2, cat("(", one->state, ")"));
     lines.insert(lines.end(), more.begin(), more.end());
     const Segment& of = view.segments[segment];
-    if (of.reaches(*one)) edges += edge(of.id, pod.id, one->ifname);
+    if (of.reaches(*one)) edges += edge(of.id, pod.id, {one->ifname, one->broken});
   }
   const char* const style = pod.is_alive() ? "" : "style=dashed, color=gray50, fontcolor=gray50, ";
   return box(pod.id, lines, style) + edges;
@@ -53,12 +61,13 @@ std::string part_of(const Segment& segment) {
   lines.insert(lines.end(), segment.lines.begin(), segment.lines.end());
   std::string out = box(segment.id, lines, "style=\"rounded,bold\", ");
   for (const std::string& uplink : segment.uplinks) {
-    out += edge(link_id(uplink), segment.id, segment.masquerades ? "masqueraded" : "");
+    out += edge(link_id(uplink), segment.id,
+                {segment.masquerades ? "masqueraded" : "", segment.broken_out});
   }
-  for (const std::string& master : segment.masters) out += edge(link_id(master), segment.id, "");
+  for (const std::string& master : segment.masters) out += edge(link_id(master), segment.id, {});
   for (const ForeignPort& one : segment.foreign) {
     out += box(link_id(one.name), {cat("foreign port ", one.name), one.mac}, "style=dotted, ") +
-           edge(segment.id, link_id(one.name), "");
+           edge(segment.id, link_id(one.name), {});
   }
   return out;
 }

@@ -215,26 +215,29 @@ ordered_json json_of(const std::vector<GraphInterface>& interfaces) {
 }
 
 ordered_json json_of(const GraphPod& pod) {
-  return {{"network", pod.network},
-          {"containerID", pod.container_id},
-          {"podName", pod.name},
-          {"ifname", pod.ifname},
-          {"netns", pod.netns},
-          {"state", pod.state},
-          {"mac", pod.mac},
-          {"hostEnd", pod.host_end},
-          {"bridge", pod.bridge},
-          {"type", pod.type},
-          {"master", pod.master},
-          {"portOf", pod.port_of},
-          {"vrf", pod.vrf},
-          {"addresses", pod.addresses},
-          {"furtherInterfaces", json_of(pod.further)},
-          {"hostPorts", pod.host_ports},
-          {"limits", pod.limits},
-          {"masqueraded", pod.masqueraded},
-          {"policy", pod.policy},
-          {"lease", json_of(pod.lease)}};
+  ordered_json out{{"network", pod.network},
+                   {"containerID", pod.container_id},
+                   {"podName", pod.name},
+                   {"ifname", pod.ifname},
+                   {"netns", pod.netns},
+                   {"state", pod.state},
+                   {"mac", pod.mac},
+                   {"hostEnd", pod.host_end},
+                   {"bridge", pod.bridge},
+                   {"type", pod.type},
+                   {"master", pod.master},
+                   {"portOf", pod.port_of},
+                   {"vrf", pod.vrf},
+                   {"addresses", pod.addresses},
+                   {"furtherInterfaces", json_of(pod.further)},
+                   {"hostPorts", pod.host_ports},
+                   {"limits", pod.limits},
+                   {"masqueraded", pod.masqueraded},
+                   {"policy", pod.policy},
+                   {"lease", json_of(pod.lease)}};
+  if (!pod.broken.empty()) out["broken"] = pod.broken;
+  if (!pod.broken_out.empty()) out["brokenOut"] = pod.broken_out;
+  return out;
 }
 
 ordered_json json_of(const std::vector<GraphPod>& pods) {

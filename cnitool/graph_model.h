@@ -59,6 +59,8 @@ struct GraphPod {
   bool masqueraded = false;
   std::string policy = {};  ///< ingressPolicy of the plugin firewall; empty: it is not in the list
   std::optional<DhcpLease> lease = {};  ///< of the daemon of dhcp
+  std::string broken = {};      ///< what takes packets on its own way; empty: nothing is known
+  std::string broken_out = {};  ///< the same on the way from its network to others
   bool is_alive() const { return state == "alive"; }
   /// The pod's name, else the container's, of which twelve digits tell it from others where it is
   /// that long.

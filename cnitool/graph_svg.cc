@@ -28,6 +28,7 @@ constexpr const char* kStyle = R"(
   .uplink { fill: #dafbe1; stroke: #4ac26b; }
   path { fill: none; stroke-width: 1.5; }
   .way { stroke: #4ac26b; }
+  .broken { stroke: #b42318; stroke-dasharray: 3 3; }
   .on { stroke: #8c959f; }
   .s0 { stroke: #2f81f7; }
   .s1 { stroke: #db61a2; }
@@ -47,14 +48,16 @@ constexpr const char* kStyle = R"(
     .bridge { fill: #0c2d6b; }
     .uplink { fill: #04260f; stroke: #2ea043; }
     .way { stroke: #2ea043; }
+    .broken { stroke: #ff7b72; }
     circle { fill: #0d1117; }
   }
 )";
 
 struct Line {
   std::string text;
-  const char* kind = "";  ///< a class of kStyle
-  int segment = -1;       ///< its line ends here; -1: none
+  const char* kind = "";   ///< a class of kStyle
+  int segment = -1;        ///< its line ends here; -1: none
+  bool is_broken = false;  ///< the line is
 };
 
 /// A box with lines of text.
@@ -131,6 +134,8 @@ std::vector<Line> lines_with_kinds(const GraphPod& pod) {
   for (auto& line : lines_of(without_ports, kMaxText)) out.push_back({std::move(line)});
   out.insert(out.begin() + 1, {cat("network ", pod.network), "faint"});
   if (!pod.is_alive()) out.insert(out.begin() + 2, {pod.state, "bad"});
+  out.front().is_broken = !pod.broken.empty();
+  for (auto& line : broken_lines(pod.broken, kMaxText)) out.push_back({std::move(line), "bad"});
   auto ports = wrapped("ports", pod.host_ports, kMaxText - 2);
   if (ports.size() > kMaxPortLines) {
     ports.resize(kMaxPortLines);
@@ -170,6 +175,9 @@ Card card_of(const Segment& segment, std::size_t index) {
   if (!segment.fault.empty()) out.lines.push_back({segment.fault, "bad"});
   for (const std::string& line : segment.lines) out.lines.push_back({line});
   if (segment.masquerades) out.lines.push_back({"masqueraded", "faint"});
+  for (auto& line : broken_lines(segment.broken_out, kMaxText)) {
+    out.lines.push_back({std::move(line), "bad"});
+  }
   return out;
 }
 
@@ -298,7 +306,7 @@ class Page {
       const Segment& of = view_.segments[i];
       if (!has(of.uplinks) && !has(of.masters)) continue;
       kind = has(of.uplinks) ? "way" : "on";
-      join(segments_at[i], kind);
+      join(segments_at[i], of.broken_out.empty() ? kind : "broken");
     }
     if (rail.bottom == 0) return;
     join(links_[link].at, kind);
@@ -325,7 +333,7 @@ class Page {
     for (const Line& line : card.lines) {
       if (line.segment >= 0) {
         const auto segment = static_cast<std::size_t>(line.segment);
-        const std::string colour = colour_of(segment);
+        const std::string colour = line.is_broken ? "broken" : colour_of(segment);
         lanes_[column][segment].reach(at);
         wire(colour, cat("M", lane_at(column, segment), " ", at, "H", left_of(column)));
         ports_ += cat("<circle class=\"", colour, "\" cx=\"", left_of(column), "\" cy=\"", at,

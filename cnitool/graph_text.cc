@@ -37,7 +37,10 @@ Branch node_of(const GraphPod& pod, const View& view, const Output& output) {
   const std::string name = output.painted(Colour::kBold, pod.label());
   Branch out{cat("pod ", name, "  ", pod.network)};
   if (!pod.is_alive()) out.text += cat("  ", output.painted(Colour::kRed, pod.state));
-  out.more = lines_of(pod, kWidth);
+  for (const std::string& line : broken_lines(pod.broken, 0)) {
+    out.more.push_back(output.painted(Colour::kRed, line));
+  }
+  for (std::string& line : lines_of(pod, kWidth)) out.more.push_back(std::move(line));
   if (!pod.netns.empty()) out.more.push_back(pod.netns);
   const std::string id = cat("pod:", pod.container_id);
   if (const PodBox* const box = find_by(view.pods, &PodBox::id, id)) {
@@ -55,6 +58,9 @@ Branch node_of(const Segment& segment, const View& view, const Output& output) {
   if (!segment.uplinks.empty()) {
     out.more.push_back(
         cat("to ", joined(segment.uplinks), segment.masquerades ? ", masqueraded" : ""));
+  }
+  for (const std::string& line : broken_lines(segment.broken_out, 0)) {
+    out.more.push_back(output.painted(Colour::kRed, line));
   }
   for (const GraphPod* const pod : segment.interfaces) {
     out.children.push_back(node_of(*pod, view, output));

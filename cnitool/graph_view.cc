@@ -31,7 +31,10 @@ Segment segment_of(const GraphBridge& bridge, const std::vector<Uplink>& uplinks
   out.lines.push_back(cat(noun, joined(bridge.networks)));
   if (bridge.is_there) out.uplinks = names_of(uplinks);
   out.masquerades = bridge.masquerades;
-  for (const GraphPod& pod : bridge.pods) out.interfaces.push_back(&pod);
+  for (const GraphPod& pod : bridge.pods) {
+    out.interfaces.push_back(&pod);
+    if (out.broken_out.empty()) out.broken_out = pod.broken_out;
+  }
   out.foreign = bridge.foreign;
   return out;
 }
@@ -47,6 +50,7 @@ Segment segment_of(const GraphPod& pod) {
 void add_to(Segment& segment, const GraphPod& pod, const std::vector<Uplink>& uplinks) {
   segment.interfaces.push_back(&pod);
   segment.masquerades = segment.masquerades || pod.masqueraded;
+  if (segment.broken_out.empty()) segment.broken_out = pod.broken_out;
   if (facts_of(pod.type).has(cni::Fact::kRouted)) segment.uplinks = names_of(uplinks);
   if (is_in_pod(pod.master)) return;
   add_new(segment.masters, pod.master);
@@ -107,6 +111,18 @@ std::vector<std::string> wrapped(const std::string& heading, const std::vector<s
     is_fresh = false;
   }
   if (!texts.empty()) out.push_back(line);
+  return out;
+}
+
+std::vector<std::string> broken_lines(const std::string& cause, std::size_t width) {
+  std::vector<std::string> out;
+  if (cause.empty()) return out;
+  std::string rest = folded(cat("broken: ", cause), 0, width);
+  for (std::size_t end = 0; end != std::string::npos;) {
+    end = rest.find('\n');
+    out.push_back(rest.substr(0, end));
+    rest.erase(0, end == std::string::npos ? end : end + 1);
+  }
   return out;
 }
 

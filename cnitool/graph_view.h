@@ -15,6 +15,7 @@ struct Segment {
   std::string fault = {};                 ///< "does not exist"; empty: none
   std::vector<std::string> lines = {};    ///< below the title
   std::vector<std::string> uplinks = {};  ///< the node routes to them
+  std::string broken_out = {};            ///< what takes packets on these ways; empty: unknown
   bool masquerades = false;
   std::vector<std::string> masters = {};  ///< links of the node that its interfaces are on
   std::vector<const GraphPod*> interfaces = {};
@@ -54,6 +55,9 @@ std::string link_id(const std::string& name);
 /// The properties of an interface, a line each: name and MAC address, host veth, addresses,
 /// hostPorts, limits. The lines of hostPorts are of at most so many characters.
 std::vector<std::string> lines_of(const GraphPod& pod, std::size_t width);
+
+/// "broken: " and the cause, in lines of at most so many characters; none for an empty cause.
+std::vector<std::string> broken_lines(const std::string& cause, std::size_t width);
 
 /// "10.1.2.2/24 fd00::2/64"
 std::string spaced(const std::vector<std::string>& texts);

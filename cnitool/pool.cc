@@ -12,7 +12,7 @@
 #include "libcni/common/dir.h"
 #include "libcni/config/pod_cidr.h"
 #include "plugins/names/state.h"
-#include "plugins/state/host_local.h"
+#include "plugins/state/lease.h"
 
 namespace tool {
 
@@ -58,10 +58,10 @@ std::vector<Reservation> reservations_in(const std::string& path) {
   const auto dir = cni::Dir::open(path);
   if (!dir) return out;
   for (const std::string& name : dir->names()) {
-    const auto ip = host_local::ip_of(name);
+    const auto ip = leases::ip_of(name);
     const auto file = ip ? dir->read(name) : std::nullopt;
     if (!file) continue;
-    auto [id, ifname] = host_local::lines_of(file->content);
+    auto [id, ifname] = leases::lines_of(file->content);
     out.push_back({*ip, std::move(id), std::move(ifname)});
   }
   return out;
@@ -77,7 +77,8 @@ std::vector<Pool> pools_of(const cni::NetworkList& list) {
       std::string dir;
       ipam.into("dataDir", dir);
       dir = cni::cat(dir.empty() ? names::kHostLocalDataDir : dir, "/", list.name);
-      out.push_back({list.name, list.file, dir, sets_in(ipam), reservations_in(dir)});
+      out.push_back(
+          {list.name, list.file, dir, sets_in(ipam), reservations_in(dir), ipam_type_of(plugin)});
     } catch (const cni::Error&) {
       continue;  // STATUS says what is wrong with it
     }

@@ -18,12 +18,13 @@ struct Reservation {
   std::string container_id, ifname;  ///< ifname is empty in files of long ago
 };
 
-/// The ranges and reservations of a network with host-local.
+/// The ranges and reservations of a network with host-local or cluster-pool.
 struct Pool {
   std::string network, file;
   std::string dir;                  ///< of the reservations
   std::vector<cni::RangeSet> sets;  ///< an attachment gets one address of each
   std::vector<Reservation> reservations;
+  std::string type = {};  ///< of the IPAM plugin; empty: unknown
 };
 
 /// The sets that a config of host-local names. \throws cni::Error where it is wrong.

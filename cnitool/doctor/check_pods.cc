@@ -154,7 +154,7 @@ Findings check_pods(const Node& node) {
 }
 
 std::vector<Repaired> looks_of(const Node& node, const RuntimeOptions& options, Steps& steps) {
-  constexpr std::time_t kLongestAdd = 600;  // seconds; no runtime waits longer
+  constexpr std::time_t kMaxAddTime = 600;  // seconds; no runtime waits longer
   std::set<cni::AttachmentKey> running;
   for (const AttachmentState& one : node.attachments) {
     if (one.is_running.value_or(false)) running.insert(one.key);
@@ -162,7 +162,7 @@ std::vector<Repaired> looks_of(const Node& node, const RuntimeOptions& options, 
   auto all = cni::Cache(node.cache_dir).list().attachments;
   std::erase_if(all, [&](const cni::CachedAttachment& one) {
     const bool may_go_on = one.result->is_null() &&
-                           (running.contains(one.key) || node.now - one.modified <= kLongestAdd);
+                           (running.contains(one.key) || node.now - one.modified <= kMaxAddTime);
     return may_go_on || !node.which.has(one.key);
   });
   const cni::Runtime runtime(options);

@@ -126,7 +126,7 @@ std::optional<Dead> lost_uplink(const Node& node, Family family) {
   return std::nullopt;
 }
 
-const char* text_of(Family family) { return family == Family::kIpv4 ? "IPv4" : "IPv6"; }
+const char* family_text(Family family) { return family == Family::kIpv4 ? "IPv4" : "IPv6"; }
 
 const char* loss_of(Family family) {
   return family == Family::kIpv4
@@ -166,7 +166,7 @@ Names stranded_pods(const Node& node, Family family) {
 }
 
 Finding lacking_route(const Node& node, Family family) {
-  const std::string none = cat("the node has no default route for ", text_of(family));
+  const std::string none = cat("the node has no default route for ", family_text(family));
   const Names networks = networks_with(node, family);
   if (const auto dead = lost_uplink(node, family)) {
     return {Level::kError, cat("link '", dead->link->name, "' ", dead->what, ", and ", none),
@@ -199,7 +199,7 @@ void check_default_route(const Node& node, Family family, Findings& out) {
     const std::string text = cat(netlink::refusal_of(*route), " default",
                                  route->priority == 0 ? "" : cat(" metric ", route->priority));
     out.push_back({Level::kError,
-                   cat("the default route for ", text_of(family), " is '", text, "'"),
+                   cat("the default route for ", family_text(family), " is '", text, "'"),
                    loss_of(family),
                    cat(family == Family::kIpv4 ? "ip" : "ip -6", " route del ", text), networks});
     return;
@@ -217,7 +217,7 @@ void check_default_route(const Node& node, Family family, Findings& out) {
   if (!dead) return;
   out.push_back({count == found.hops.size() ? Level::kError : Level::kWarning,
                  cat("link '", dead->link->name, "' ", dead->what, ", and the default route for ",
-                     text_of(family), " leads there"),
+                     family_text(family), " leads there"),
                  loss_of(family), remedy_for(*dead), networks});
 }
 

@@ -69,6 +69,8 @@ constexpr Check kChecks[] = {
      }},
     {"address pools", Part::kAddresses, "enough addresses are free", check_pools, kPools,
      [](const Node& node) { return has_pools(node) && is_of_all_pods(node); }},
+    {"blocks", Part::kAddresses, "this node has the blocks that its pods need", check_blocks,
+     kPools, [](const Node& node) { return !node.block_pools.empty() && is_of_all_pods(node); }},
     {"addresses", Part::kAddresses, "every pod address has one pod and a lease", check_held,
      kPools | kCache,
      [](const Node& node) { return has_attachments(node) || !node.other_pools.empty(); }},

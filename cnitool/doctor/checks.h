@@ -85,6 +85,8 @@ Findings check_subnets(const Node& node);
 Findings check_routes(const Node& node);
 // check_bridge_addresses.cc
 Findings check_bridge_addresses(const Node& node);
+// check_blocks.cc
+Findings check_blocks(const Node& node);
 // check_leases.cc
 Findings check_leases(const Node& node);
 // check_forward.cc

@@ -153,6 +153,18 @@ Names interfaces_asked(const Node& node) {
 
 std::string_view str(Level level) { return word_for(level).text; }
 
+namespace {
+
+// What is not looked at, where nothing was sent.
+void print_unseen(const Node& node, const Output& output) {
+  if (node.probed != nullptr) return;
+  output.out << folded("not looked at: whether packets arrive; `cnitool doctor --probe` sends them",
+                       0, output.width)
+             << '\n';
+}
+
+}  // namespace
+
 bool report(const Node& node, const Output& output) {
   const auto answers = answers_on(node);
   const auto errors = count(answers, Level::kError);
@@ -161,6 +173,7 @@ bool report(const Node& node, const Output& output) {
     output.print({{"ok", errors == 0},
                   {"errors", errors},
                   {"warnings", warnings},
+                  {"probed", node.probed != nullptr},
                   {"findings", json_of(answers)}});
     return errors == 0;
   }
@@ -172,9 +185,11 @@ bool report(const Node& node, const Output& output) {
     print_summary(node, answers, output);
   } else if (errors + warnings + count(answers, Level::kUnknown) == 0) {
     output.out << "no problem found: " << joined(interfaces_asked(node)) << '\n';
+    print_unseen(node, output);
     return true;
   }
   output.out << counted(errors, "error") << ", " << counted(warnings, "warning") << '\n';
+  print_unseen(node, output);
   return errors == 0;
 }
 

@@ -36,6 +36,7 @@ std::vector<HeldLock> locks_of(const Node& node) {
     HeldLock& lock = lock_in(pool.dir);
     lock.networks.insert(pool.network);
     lock.plugins.emplace(type_with(cni::Fact::kRanges));
+    lock.plugins.insert(pool.type);
   }
   for (const auto& [dir, type] : names::kStateDirs) {
     HeldLock& lock = lock_in(dir);

@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "cnitool/block_pools.h"
 #include "cnitool/doctor/agents.h"
 #include "cnitool/doctor/checks.h"
 #include "cnitool/doctor/leftovers.h"
@@ -198,6 +199,7 @@ Node look_at_node(const Settings& settings, const Selection& which, const cni::E
       for (Pool& pool : pools_of(list)) node.pools.push_back(std::move(pool));
     }
     node.other_pools = other_pools(node.pools, node.networks);
+    node.block_pools = block_pools();
   });
   read(node, Source::kRoutes, [&] {
     look_at_routes(node);

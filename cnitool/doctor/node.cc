@@ -1,5 +1,6 @@
 #include "cnitool/doctor/node.h"
 
+#include "cnitool/block_pools.h"
 #include "cnitool/doctor/agents.h"
 #include "cnitool/doctor/leftovers.h"
 #include "cnitool/doctor/networks.h"

@@ -28,6 +28,7 @@ namespace tool::probe {
 struct Outcome;
 }
 namespace tool {
+struct BlockPool;
 struct DhcpLease;
 struct NodeRuntime;
 struct Pool;
@@ -80,6 +81,7 @@ struct Node {
   std::vector<netlink::nf::Flow> stranded;  ///< stranded_connections()
   Firewall firewall;
   std::vector<Pool> pools, other_pools;  ///< other: leases of networks without a config
+  std::vector<BlockPool> block_pools;
   std::vector<NetworkLeftover> leftovers;
   std::vector<DhcpLease> leases;
   bool has_iptables = true;  ///< iptables-restore is installed

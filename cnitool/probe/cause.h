@@ -1,13 +1,15 @@
 #pragma once
 
+#include <cstddef>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "cnitool/doctor/finding.h"
 #include "cnitool/probe/follow.h"
 #include "cnitool/probe/question.h"
+#include "cnitool/probe/scene.h"
 #include "netlink/nf/conntrack.h"
-#include "netlink/route/socket.h"
 
 /// What keeps a packet from where it should arrive.
 namespace tool::probe {
@@ -20,6 +22,10 @@ struct Case {
   std::optional<Ip> source = {};    ///< of its packets
   Answer answer = {};
   Trail trail = {};
+  /// Of neighbours, of all probes together.
+  const std::vector<Resolution>* resolutions = nullptr;
+  std::size_t sender_place = 0, subject_place = 0;  ///< indexes of Follower's posts
+  bool is_heard = false;                            ///< all of its places are followed
   /// The connection that the node tracked for it; empty: none.
   std::optional<netlink::nf::Flow> flow = {};
   bool small_is_lost = false;  ///< so its size is no reason
@@ -27,16 +33,16 @@ struct Case {
 
 /// The reason for a failure. Two that are equal are one.
 struct Cause {
-  std::string what;    ///< "chain 'input' of table inet harden drops them (policy)"
+  std::string what;    ///< "chain 'input' of table inet harden drops packets: policy drop"
   std::string whose;   ///< "Docker's", "of another program or a person"; may be empty
   std::string remedy;  ///< a command, or what a person has to do
   auto operator<=>(const Cause&) const = default;
 };
 
-/// The first reason that the node shows, in the order of a packet's way: the rules that took it,
-/// the translation that led it elsewhere, the route, the neighbour, the sizes of links. Empty: none
-/// is seen. \throws netlink::Error.
-std::optional<Cause> cause_of(const Case& one, netlink::RouteSocket& node, const NodeFacts& facts);
+/// The first reason that is seen, in the order of a packet's way: the rules that took it, the
+/// translation that led it elsewhere, and the state of what lies behind the place where it was last
+/// seen. Empty: none is seen. \throws netlink::Error.
+std::optional<Cause> cause_of(const Case& one, Scene& scene);
 
 /// Whether the connection that the node tracked for a probe with an answer shows that it went
 /// astray: its answer came from another host, or its source was replaced where it has to stay.

@@ -14,11 +14,6 @@ namespace {
 
 using netlink::Neighbour;
 
-std::vector<Neighbour> neighbours_in(const netlink::NetNs& ns) {
-  netlink::RouteSocket socket(ns);
-  return netlink::neighbours(socket);
-}
-
 std::optional<netlink::nf::NfSocket> nf_socket_in(const netlink::NetNs& ns) {
   const netlink::NetNs::Entered there(ns);
   return netlink::nf::NfSocket::find();
@@ -36,14 +31,25 @@ std::optional<netlink::nf::Tuple> tuple_of(const Packet& packet, const Mark& mar
                             static_cast<std::uint16_t>(type << 8)};
 }
 
-bool is_same(const Neighbour& a, const Neighbour& b) { return a.ip == b.ip && a.link == b.link; }
-
 }  // namespace
 
 Footprint::Footprint(const std::vector<netlink::NetNs>& places) {
   for (const netlink::NetNs& ns : places) {
-    places_.push_back({ns, neighbours_in(ns), nf_socket_in(ns)});
+    Place& place = places_.emplace_back(Place{ns, {}, nf_socket_in(ns)});
+    netlink::RouteSocket socket(ns);
+    for (const Neighbour& one : netlink::neighbours(socket)) place.before.emplace(one.link, one.ip);
+    // By these IPv6 asks again whether a neighbour is reachable.
+    for (const netlink::LinkAddress& one : socket.addresses()) {
+      if (one.cidr.ip.is_link_local()) touched_.insert(one.cidr.ip);
+    }
   }
+}
+
+void Footprint::expect(const Packet& packet, const Mark& mark,
+                       const std::vector<std::size_t>& where) {
+  expected_.push_back({packet, mark, where});
+  touched_.insert(packet.target);
+  if (packet.source) touched_.insert(*packet.source);
 }
 
 std::optional<netlink::nf::Flow> Footprint::flow_of(std::size_t place, const Packet& packet,
@@ -54,28 +60,44 @@ std::optional<netlink::nf::Flow> Footprint::flow_of(std::size_t place, const Pac
   return netlink::nf::find(*socket, packet.protocol(), *tuple);
 }
 
-void Footprint::forget(const Packet& packet, const Mark& mark,
-                       const std::vector<std::size_t>& where) {
-  for (const std::size_t place : where) {
-    const auto flow = flow_of(place, packet, mark);
-    if (flow) netlink::nf::remove(*places_[place].socket, *flow);
+void Footprint::forget() {
+  for (const Expected& one : expected_) {
+    for (const std::size_t place : one.where) {
+      const auto flow = flow_of(place, one.packet, one.mark);
+      if (flow) netlink::nf::remove(*places_[place].socket, *flow);
+    }
   }
+  expected_.clear();
 }
 
 // As an entry goes that nobody has answered for, the packets that wait for it are given back to
-// their senders (ICMP's "unreachable"), for which the node makes entries: these go after it.
-void Footprint::restore() {
-  for (const bool failed : {true, false}) {
+// their senders (ICMP's "unreachable"), for which the node makes entries: these go in a second
+// turn.
+void Footprint::remove_neighbours() {
+  for (const bool is_last : {false, true}) {
+    bool has_failed = false;
     for (const Place& place : places_) {
       netlink::RouteSocket socket(place.ns);
       for (const Neighbour& one : netlink::neighbours(socket)) {
-        const bool was_there = std::ranges::any_of(
-            place.before, [&](const Neighbour& before) { return is_same(before, one); });
-        if (was_there || one.is_permanent() || one.has_failed() < failed) continue;
+        const bool is_ours =
+            touched_.contains(one.ip) && !place.before.contains({one.link, one.ip});
+        if (!is_ours || one.is_permanent()) continue;
+        has_failed |= one.has_failed();
         socket.attempt(netlink::remove(one));
       }
     }
+    if (!has_failed || is_last) return;
   }
+}
+
+void Footprint::restore() {
+  forget();
+  remove_neighbours();
+}
+
+void Footprint::restore_for_other() {
+  for (Place& place : places_) place.socket = nf_socket_in(place.ns);
+  restore();
 }
 
 }  // namespace tool::probe

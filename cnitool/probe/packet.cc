@@ -228,6 +228,12 @@ std::string words_of(const Answer& answer) {
   return answer.type == ICMP6_DST_UNREACH ? unreachable6(answer.code) : "malformed";
 }
 
+Bytes big_endian(std::uint32_t value, std::size_t size) {
+  Bytes out;
+  for (std::size_t i = size; i-- > 0;) out.push_back(static_cast<std::uint8_t>(value >> 8 * i));
+  return out;
+}
+
 }  // namespace
 
 Mark Mark::random() {
@@ -236,9 +242,9 @@ Mark Mark::random() {
     throw netlink::Error("choose a mark for probes", errno);
   }
   // Ports below those that kernels choose (ip_local_port_range), with room for all probes of a run.
-  constexpr std::uint32_t kFirst = 10'000, kChoices = 2'000;
+  constexpr std::uint32_t kFirstPort = 10'000, kChoices = 2'000;
   return {bytes[0], static_cast<std::uint16_t>(bytes[1]),
-          static_cast<std::uint16_t>(kFirst + (bytes[1] >> 16) % kChoices)};
+          static_cast<std::uint16_t>(kFirstPort + (bytes[1] >> 16) % kChoices)};
 }
 
 std::string Packet::str() const {
@@ -313,12 +319,29 @@ std::optional<Received> received_by(const Mark& mark, std::uint8_t protocol, con
   return Received{number->number, {Answer::Kind::kOpen, from}};
 }
 
+std::vector<netlink::PacketFilter> filters_for(const Mark& mark) {
+  return {{IPPROTO_ICMP, 4, big_endian(mark.id, 2)},
+          {IPPROTO_ICMPV6, 4, big_endian(mark.id, 2)},
+          {IPPROTO_TCP, 4, big_endian(mark.cookie, 4)},
+          {IPPROTO_TCP, 8, big_endian(mark.cookie + 1, 4)},
+          {IPPROTO_UDP, 8, big_endian(mark.id, 2)}};
+}
+
 std::optional<Seen> seen_in(const Mark& mark, View network, View transport) {
   const auto headers = headers_of(network);
   if (!headers) return std::nullopt;
   const auto number = number_in(mark, headers->protocol, transport);
   if (!number) return std::nullopt;
-  return Seen{number->number, number->is_answer, headers->source, headers->destination};
+  return Seen{number->number, number->is_answer, headers->source, headers->destination,
+              number->token};
+}
+
+bool is_of(const Sent& sent, const Seen& seen) {
+  const Packet& packet = sent.packet;
+  if (packet.kind == Kind::kEcho) return seen.token == packet.token;
+  if (seen.is_answer) return seen.source == packet.target || seen.source == sent.destination;
+  return !packet.source || seen.source == *packet.source ||
+         std::ranges::find(sent.sources, seen.source) != sent.sources.end();
 }
 
 }  // namespace tool::probe

@@ -4,8 +4,10 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "netlink/message.h"
+#include "netlink/packet_filter.h"
 #include "netlink/types/ip.h"
 
 /// The packets of probes: what they are made of, and how they and their answers are known again.
@@ -89,13 +91,32 @@ struct Received {
 std::optional<Received> received_by(const Mark& mark, std::uint8_t protocol, const Ip& from,
                                     View bytes);
 
+/// What selects the packets of a run, and their answers: IDs of echoes; the sequence numbers of
+/// requests, and those that answers acknowledge; and the IDs of queries, behind UDP's header.
+std::vector<netlink::PacketFilter> filters_for(const Mark& mark);
+
 /// Whether headers, as a trace has them, are those of a probe of this run or of an answer to one.
 struct Seen {
   std::uint16_t number = 0;
   bool is_answer = false;
   Ip source, destination;
+  std::optional<std::uint32_t> token = {};  ///< of an echo; empty: that is not there
 };
 std::optional<Seen> seen_in(const Mark& mark, View network, View transport);
+
+/// A probe that was sent, and where it may be met.
+struct Sent {
+  Packet packet;
+  std::optional<Ip> destination = {};   ///< where it has to be led, if not to its target
+  std::vector<Ip> hops = {};            ///< addresses that the link layer is asked for on its way
+  std::vector<Ip> sources = {};         ///< the node's own, by which it may masquerade it
+  std::vector<std::string> links = {};  ///< of its pods, on the node
+  std::vector<std::uint32_t> places = {};  ///< inodes of the network namespaces on its way
+};
+/// Whether it may be this probe that was seen, or its answer, and not what a pod sends that has
+/// seen the marks of a run: an echo has its token, which only who is on its way knows, and others
+/// their source. Rules may replace where they go.
+bool is_of(const Sent& sent, const Seen& seen);
 
 /// The checksum of RFC 1071 over the bytes, with a sum to begin with.
 std::uint16_t checksum(View bytes, std::uint32_t sum = 0);

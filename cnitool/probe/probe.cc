@@ -3,13 +3,19 @@
 #include <sys/resource.h>
 
 #include <algorithm>
+#include <chrono>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <set>
+#include <thread>
 
 #include "cnitool/cached.h"
+#include "cnitool/probe/arp.h"
+#include "cnitool/probe/asked.h"
 #include "cnitool/probe/run.h"
+#include "cnitool/probe/scene.h"
 #include "cnitool/probe/segment.h"
+#include "cnitool/probe/ways_out.h"
 #include "libcni/common/error.h"
 #include "netlink/types/error.h"
 
@@ -32,30 +38,6 @@ std::size_t pods_at_once() {
   ::setrlimit(RLIMIT_NOFILE, &limit);
   const rlim_t files = std::max(limit.rlim_cur, kOthers) - kOthers;
   return std::clamp<rlim_t>(files / kFilesOfPod, 1, kMost);
-}
-
-struct Target {
-  Ip ip;
-  std::uint16_t port = 0;  ///< 0: an echo
-};
-
-// "10.0.0.1", "10.0.0.1:80", "fd00::1", "[fd00::1]:80".
-std::optional<Target> target_of(const std::string& text) {
-  if (const auto ip = Ip::parse(text)) return Target{*ip};
-  const auto colon = text.rfind(':');
-  std::string address = text.substr(0, colon == std::string::npos ? 0 : colon);
-  if (address.starts_with('[') && address.ends_with(']')) {
-    address = address.substr(1, address.size() - 2);
-  } else if (address.find(':') != std::string::npos) {  // "fd00::1:80" is an address, too
-    return std::nullopt;
-  }
-  const auto ip = Ip::parse(address);
-  const std::string port = colon == std::string::npos ? "" : text.substr(colon + 1);
-  const bool is_number = !port.empty() && port.size() <= 5 &&
-                         port.find_first_not_of("0123456789") == std::string::npos;
-  const unsigned long number = is_number ? std::stoul(port) : 0;
-  if (!ip || number == 0 || number > 65535) return std::nullopt;
-  return Target{*ip, static_cast<std::uint16_t>(number)};
 }
 
 /// The pods that live, and which of them are asked about.
@@ -82,9 +64,50 @@ bool is_about(const Question& one, const std::set<std::size_t>& pods) {
   return pods.contains(one.subject) || (one.sender && pods.contains(*one.sender));
 }
 
-Pods living_pods(const Settings& settings, const Selection& which) {
+using Clock = std::chrono::steady_clock;
+
+/// Pods that live, and have lost the interface that their results have.
+struct BarePods {
+  Clock::time_point seen = Clock::now();
+  std::map<cni::AttachmentKey, Subject> pods = {};
+};
+
+BarePods bare_pods(const Settings& settings, const Options& options) {
+  BarePods out;
+  const cni::Cache cache(settings.cache_dir);
+  Selection which = options.which;
+  if (!options.pod.empty()) which.containers = containers_named(options.pod, cache);
+  for (const cni::CachedAttachment& one : sorted_entries(cache)) {
+    if (one.netns.empty() || one.result->is_null() || !which.has(one.key)) continue;
+    Subject subject = subject_of(one);
+    if (mac_of(subject) && NetNs::find(one.netns) && !lives(subject)) {
+      out.pods.emplace(one.key, std::move(subject));
+    }
+  }
+  return out;
+}
+
+// Of a pod that ends, too, the interface goes first: what is said is true for a second.
+void add_bare_pods(const Settings& settings, const Options& options, const BarePods& before,
+                   Findings& out) {
+  if (before.pods.empty()) return;
+  std::this_thread::sleep_until(before.seen + std::chrono::seconds(1));
+  for (const auto& [key, one] : bare_pods(settings, options).pods) {
+    if (!before.pods.contains(key)) continue;
+    out.push_back({.level = Level::kError,
+                   .what = cat(prefix_of(&one), "'", printable(key.ifname), "' does not exist"),
+                   .why = "the pod has no way to any host by this network",
+                   .remedy = restart_of(one),
+                   .networks = {key.network}});
+  }
+}
+
+Pods living_pods(const Settings& settings, const Options& options) {
   Pods out;
-  for (const cni::CachedAttachment& one : sorted_entries(cni::Cache(settings.cache_dir))) {
+  Selection which = options.which;
+  const cni::Cache cache(settings.cache_dir);
+  if (!options.pod.empty()) which.containers = containers_named(options.pod, cache);
+  for (const cni::CachedAttachment& one : sorted_entries(cache)) {
     if (one.netns.empty() || one.result->is_null()) continue;
     const auto ns = NetNs::find(one.netns);
     const auto link = ns ? netlink::RouteSocket(*ns).find(one.key.ifname) : std::nullopt;
@@ -93,51 +116,168 @@ Pods living_pods(const Settings& settings, const Selection& which) {
     out.subjects.back().mtu = link->mtu;
     out.asked.push_back(which.has(one.key));
   }
+  const bool is_named = !which.containers.empty();
+  if (is_named && options.is_alive && std::ranges::find(out.asked, true) == out.asked.end()) {
+    const std::string name = options.pod.empty() ? *which.containers.begin() : options.pod;
+    throw cni::Error(cni::Code::kUnknownContainer,
+                     cat("probe pod '", printable(name), "': it has ended, and has no interface"),
+                     "`cnitool list` prints the state of all attachments");
+  }
   return out;
 }
 
-std::vector<Question> plan(const Pods& pods, const Options& options, const NodeFacts& facts) {
-  if (options.to.empty()) return questions_of(pods.subjects, pods.asked, facts);
+[[noreturn]] void refuse_target(const std::string& text, const std::string& why,
+                                const std::string& hint) {
+  throw cni::Error(cni::Code::kUnknownContainer, cat("probe --to '", printable(text), "': ", why),
+                   hint);
+}
+
+std::vector<Question> plan_to(const Pods& pods, const Settings& settings, const Options& options) {
+  const Choice choice{pods.subjects, pods.asked};
   const Target target = target_of(options.to).value_or(Target{});
-  return questions_to(pods.subjects, pods.asked, target.ip, target.port);
+  if (target.kind == Target::Kind::kAddress) return questions_to(choice, target);
+  std::vector<Question> out;
+  if (target.kind == Target::Kind::kNameServers) {
+    out = questions_to_name_servers(choice);
+    if (out.empty() && !pods.subjects.empty()) {
+      refuse_target(options.to, "the results of these pods name no name server",
+                    "--to ADDRESS:53/udp asks one, such as that of /etc/resolv.conf in the pod");
+    }
+    return out;
+  }
+  const auto containers = containers_named(target.pod, cni::Cache(settings.cache_dir));
+  const bool lives = std::ranges::any_of(
+      pods.subjects, [&](const Subject& one) { return containers.contains(one.key.container_id); });
+  if (!lives) {
+    refuse_target(options.to, "it has ended, and has no interface",
+                  "`cnitool list` prints the state of all attachments");
+  }
+  out = questions_to_pod(choice, target, containers);
+  if (out.empty()) {
+    refuse_target(options.to, "no pod that is asked about has a way to it",
+                  "pods reach those of their network, and of networks that the node routes");
+  }
+  return out;
+}
+
+std::vector<Question> plan_from(const Pods& pods, const NodeFacts& facts, const Ip& source) {
+  const auto has_source = [&](const Subject& one) {
+    return address_of(one, source.family()) == source;
+  };
+  if (facts.has(source) || std::ranges::any_of(pods.subjects, has_source)) {
+    throw cni::Error(cni::Code::kInvalidEnvironment,
+                     cat("probe --from '", source.str(), "': is an address of the node or a pod"),
+                     "--from takes a host beyond the node");
+  }
+  return questions_from({pods.subjects, pods.asked}, facts, source);
+}
+
+std::vector<Question> plan(const Pods& pods, const NodeFacts& facts, const Settings& settings,
+                           const Options& options) {
+  if (!options.from.empty()) {
+    return plan_from(pods, facts, Ip::parse(options.from).value_or(Ip{}));
+  }
+  if (!options.to.empty()) return plan_to(pods, settings, options);
+  return questions_of(pods.subjects, pods.asked, facts);
+}
+
+// Of a host that may answer nobody, silence alone is no finding.
+bool counts(const Question& question, const Failure& failure) {
+  return question.must_answer || failure.cause.has_value() ||
+         (question.about == About::kGateway && failure.answer.kind != Answer::Kind::kReply);
 }
 
 /// Causes, each with the questions that fail by it.
 class Verdicts {
  public:
-  void add(const Question& question, const Subject& subject, const Failure& failure) {
-    const Cause cause =
-        failure.cause.value_or(Cause{"no cause was seen on the node", "", "cnitool doctor"});
-    Entry& entry = causes_[cause];
-    entry.is_known |= failure.cause.has_value();
-    entry.lines.push_back(cat(question.text, ": ", failure.answer.str()));
-    if (std::ranges::find(entry.networks, subject.key.network) == entry.networks.end()) {
-      entry.networks.push_back(subject.key.network);
+  /// Both outlive it.
+  Verdicts(const std::vector<Subject>& subjects, const NodeFacts& facts)
+      : subjects_(subjects), facts_(facts) {}
+
+  void add(const std::vector<Question>& questions, const Answers& answers, Outcome& out) {
+    const std::size_t first = out.questions.size();
+    for (std::size_t i = 0; i < questions.size(); ++i) {
+      out.questions.push_back({.pod = subjects_[questions[i].subject].key,
+                               .is_beyond = is_beyond(questions[i]),
+                               .text = questions[i].text,
+                               .answer = answers.all[i].str()});
+    }
+    for (const Failure& one : answers.failures) {
+      const Question& question = questions[one.question];
+      Asked& asked = out.questions[first + one.question];
+      asked.level = counts(question, one) ? Level::kError : Level::kUnknown;
+      if (asked.level == Level::kError) asked.cause = blame(question, one);
     }
   }
   Findings findings() const {
     Findings out;
     for (const auto& [cause, entry] : causes_) {
-      out.push_back(
-          {.level = Level::kError,
-           .what = cause.whose.empty() ? cause.what : cat(cause.what, " (", cause.whose, ")"),
-           .why = cat(counted(entry.lines.size(), "probe"), " failed"),
-           .remedy = cause.remedy,
-           .networks = entry.networks,
-           .lines = entry.lines});
+      out.push_back({.level = Level::kError,
+                     .what = what_of(cause.first, cause.second),
+                     .why = cat(counted(entry.lines.size(), "probe"), " failed"),
+                     .remedy = remedy_of(entry),
+                     .networks = entry.networks,
+                     .lines = entry.lines});
     }
     return out;
   }
 
  private:
   struct Entry {
-    bool is_known = false;
-    doctor::Names networks, lines;
+    doctor::Names networks, lines, remedies;
   };
-  std::map<Cause, Entry> causes_;
+  // Pods of two networks need one for each. What a person does is no command, and is said once.
+  static std::string remedy_of(const Entry& entry) {
+    std::string out;
+    for (const std::string& one : entry.remedies) {
+      if (one.starts_with("restart ")) return one;
+      out += cat(out.empty() ? "" : "; ", one);
+    }
+    return out;
+  }
+  // \return the cause, as the finding has it.
+  std::string blame(const Question& question, const Failure& failure) {
+    const Cause cause =
+        failure.cause.value_or(Cause{"no cause was seen on the node", "", "cnitool doctor"});
+    Entry& entry = causes_[{cause.what, cause.whose}];
+    const auto add_once = [](doctor::Names& all, const std::string& one) {
+      if (std::ranges::find(all, one) == all.end()) all.push_back(one);
+    };
+    if (!cause.remedy.empty()) add_once(entry.remedies, cause.remedy);
+    entry.lines.push_back(cat(question.text, ": ", failure.answer.str(),
+                              failure.where.empty() ? "" : "; ", failure.where));
+    add_once(entry.networks, subjects_[question.subject].key.network);
+    return what_of(cause.what, cause.whose);
+  }
+  bool is_beyond(const Question& question) const {
+    if (question.about == About::kSize) return !facts_.has(question.packet.target);
+    constexpr About kBeyond[] = {About::kWayOut, About::kNameServer, About::kAsked,
+                                 About::kOutside};
+    return std::ranges::find(kBeyond, question.about) != std::end(kBeyond);
+  }
+  static std::string what_of(const std::string& what, const std::string& whose) {
+    return whose.empty() ? what : cat(what, " (", whose, ")");
+  }
+  const std::vector<Subject>& subjects_;
+  const NodeFacts& facts_;
+  /// What it is, and whose.
+  std::map<std::pair<std::string, std::string>, Entry> causes_;
 };
 
+// Others may know the pod, or let it pass, by the MAC address of its result.
+Finding finding_of_mac(const Duplicate& one) {
+  return {
+      .level = Level::kError,
+      .what = cat("'", printable(one.ifname), "' of ", one.whose, " has the MAC address ",
+                  one.own->str(), " instead of ", one.expected.str(), ", which its result says"),
+      .why = "rules and neighbours that know the other one do not let it pass",
+      .remedy = cat("nsenter --net=", doctor::quoted(one.netns), " ip link set ",
+                    doctor::quoted(one.ifname), " address ", one.expected.str()),
+      .networks = {one.network}};
+}
+
 Finding finding_of(const Duplicate& one) {
+  if (one.own) return finding_of_mac(one);
   doctor::Names macs;
   for (const netlink::Mac& mac : one.others) macs.push_back(mac.str());
   return {.level = Level::kError,
@@ -147,12 +287,6 @@ Finding finding_of(const Duplicate& one) {
           .remedy = cat("cnitool list --address ", one.ip.str(),
                         "  # its pod; the host with the other MAC address needs another address"),
           .networks = {one.network}};
-}
-
-// Of a host that may answer nobody, silence alone is no finding.
-bool counts(const Question& question, const Failure& failure) {
-  return question.must_answer || failure.cause.has_value() ||
-         (question.about == About::kGateway && failure.answer.kind != Answer::Kind::kReply);
 }
 
 std::vector<std::vector<Question>> groups_of(const std::vector<Question>& questions) {
@@ -184,47 +318,9 @@ std::vector<Duplicate> living_duplicates(Pods pods, const NodeFacts& facts) {
   return out;
 }
 
-nlohmann::ordered_json json_of(const Findings& findings) {
-  auto out = nlohmann::ordered_json::array();
-  for (const Finding& one : findings) {
-    out.push_back({{"level", doctor::str(one.level)},
-                   {"what", one.what},
-                   {"lines", one.lines},
-                   {"why", one.why},
-                   {"remedy", one.remedy}});
-  }
-  return out;
-}
-
-void print_plan(const std::vector<Question>& questions, const Output& output) {
-  auto all = nlohmann::ordered_json::array();
-  for (const Question& one : questions) {
-    if (output.json) {
-      all.push_back({{"packet", one.packet.str()}, {"question", one.text}});
-    } else {
-      output.out << one.packet.str() << ": " << one.text << '\n';
-    }
-  }
-  if (output.json) output.print({{"probes", all}});
-}
-
-void print(const Findings& findings, const Output& output) {
-  constexpr std::size_t kMostLines = 5;
-  for (const Finding& one : findings) {
-    output.out << output.painted(Colour::kRed, "error") << ' ' << one.what << '\n';
-    for (std::size_t i = 0; i < std::min(kMostLines, one.lines.size()); ++i) {
-      output.out << "  " << one.lines[i] << '\n';
-    }
-    if (one.lines.size() > kMostLines) {
-      output.out << "  and " << one.lines.size() - kMostLines << " more\n";
-    }
-    if (!one.remedy.empty()) output.out << "  remedy: " << one.remedy << '\n';
-  }
-}
-
 // A pod may end in between: then nothing is said of it.
-std::optional<std::vector<Failure>> ask_living(Run& run, const std::vector<Subject>& subjects,
-                                               std::vector<Question>& questions) {
+std::optional<Answers> ask_living(Run& run, const std::vector<Subject>& subjects,
+                                  std::vector<Question>& questions) {
   for (;;) {
     const auto before = gone_of(questions, subjects);
     std::erase_if(questions, [&](const Question& one) { return is_about(one, before); });
@@ -232,7 +328,7 @@ std::optional<std::vector<Failure>> ask_living(Run& run, const std::vector<Subje
       auto out = run.ask(questions);
       const auto after = out ? gone_of(questions, subjects) : before;
       if (out) {
-        std::erase_if(*out,
+        std::erase_if(out->failures,
                       [&](const Failure& one) { return is_about(questions[one.question], after); });
       }
       return out;
@@ -244,69 +340,46 @@ std::optional<std::vector<Failure>> ask_living(Run& run, const std::vector<Subje
 
 }  // namespace
 
-std::string refusal_of_target(const std::string& text) {
-  const auto target = target_of(text);
-  if (!target) return "expected ADDRESS or ADDRESS:PORT, of IPv6 with a port [ADDRESS]:PORT";
-  const Ip& ip = target->ip;
-  const bool is_host = !ip.is_unspecified() && !ip.is_loopback() && !ip.is_multicast() &&
-                       ip != *Ip::parse("255.255.255.255");
-  return is_host ? "" : "expected the address of another host";
+std::size_t Outcome::count(Level level) const {
+  return static_cast<std::size_t>(std::ranges::count(questions, level, &Asked::level));
+}
+
+std::vector<Question> plan(const Settings& settings, const Options& options) {
+  return plan(living_pods(settings, options), look_at_node(), settings, options);
 }
 
 Outcome probe(const Settings& settings, const Options& options) {
-  using Clock = std::chrono::steady_clock;
   const auto end = Clock::now() + std::chrono::seconds(options.limit);
-  Pods pods = living_pods(settings, options.which);
+  Pods pods = living_pods(settings, options);
+  const BarePods bare = bare_pods(settings, options);
   const NodeFacts facts = look_at_node();
   Outcome out;
-  Verdicts verdicts;
+  Verdicts verdicts(pods.subjects, facts);
   Run run(pods.subjects, facts, {.per_second = options.per_second, .end = end}, options.stop_fd);
-  for (auto& questions : groups_of(plan(pods, options, facts))) {
-    const auto failures = ask_living(run, pods.subjects, questions);
-    if (!failures) {
+  for (auto& questions : groups_of(plan(pods, facts, settings, options))) {
+    const auto answers = ask_living(run, pods.subjects, questions);
+    if (!answers) {
       out.is_whole = false;
       break;
     }
-    out.asked += questions.size();
-    out.answered += questions.size() - failures->size();
-    for (const Failure& one : *failures) {
-      const Question& question = questions[one.question];
-      if (!counts(question, one)) {
-        ++out.unanswered;
-        continue;
-      }
-      verdicts.add(question, pods.subjects[question.subject], one);
-    }
+    verdicts.add(questions, *answers, out);
   }
   out.findings = verdicts.findings();
-  if (!out.is_whole || !options.to.empty()) return out;
-  for (const Duplicate& one : living_duplicates(std::move(pods), facts)) {
-    out.findings.push_back(finding_of(one));
+  out.limits = run.limits();
+  for (auto& one : lost_ways_out(pods.subjects, pods.asked, facts)) {
+    out.findings.push_back(std::move(one));
   }
+  if (!out.is_whole || !options.to.empty() || !options.from.empty()) return out;
+  if (out.findings.empty()) {  // else that is a cause among these
+    out.findings = silent_gateways(pods.subjects, pods.asked, facts);
+  }
+  std::set<std::string> said;  // a pod has its MAC address once, for all of its addresses
+  for (const Duplicate& one : living_duplicates(pods, facts)) {
+    Finding finding = finding_of(one);
+    if (said.insert(finding.what).second) out.findings.push_back(std::move(finding));
+  }
+  add_bare_pods(settings, options, bare, out.findings);
   return out;
-}
-
-bool report(const Settings& settings, const Options& options, const Output& output) {
-  if (options.dry_run) {
-    print_plan(plan(living_pods(settings, options.which), options, look_at_node()), output);
-    return true;
-  }
-  const Outcome outcome = probe(settings, options);
-  const bool is_fine = outcome.findings.empty() && outcome.is_whole;
-  if (output.json) {
-    output.print({{"ok", is_fine},
-                  {"asked", outcome.asked},
-                  {"answered", outcome.answered},
-                  {"unanswered", outcome.unanswered},
-                  {"complete", outcome.is_whole},
-                  {"findings", json_of(outcome.findings)}});
-    return is_fine;
-  }
-  print(outcome.findings, output);
-  if (!outcome.is_whole) output.out << "stopped before all was asked\n";
-  output.out << counted(outcome.asked, "question") << ", " << outcome.answered << " answered, "
-             << counted(outcome.findings.size(), "error") << '\n';
-  return is_fine;
 }
 
 }  // namespace tool::probe

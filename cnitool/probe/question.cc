@@ -9,6 +9,7 @@
 #include "cnitool/json_at.h"
 #include "cnitool/known_plugins.h"
 #include "cnitool/output.h"
+#include "cnitool/probe/scene.h"
 #include "libcni/runtime/conflist.h"
 #include "netlink/route/socket.h"
 
@@ -29,36 +30,18 @@ void read_list(const cni::NetworkList& list, Subject& out) {
     const cni::Facts facts = facts_of(plugin.type);
     const bool is_gateway = is_true(conf, "isGateway") || is_true(conf, "isDefaultGateway");
     out.is_routed |= facts.has(cni::Fact::kRouted) || (facts.has(cni::Fact::kBridge) && is_gateway);
+    if (facts.has(cni::Fact::kBridge)) out.bridge = text_at(conf, "bridge", "cni0");
     out.is_masqueraded |= is_true(conf, "ipMasq") && strings_at(conf, "ipMasqExcept").empty();
     if (is_true(conf, "portIsolation")) out.takes_neighbours = false;
+    // Of macvlan: to each other they send nothing, or what the switch sends back.
+    const std::string mode = text_at(conf, "mode", "");
+    if (mode == "private" || mode == "vepa") out.takes_neighbours = false;
     const std::string policy = text_at(conf, "ingressPolicy", "open");
     if (policy != "open") out.takes_networks = false;
     if (policy == "isolated") out.takes_neighbours = false;
     const json* const snat = member(conf, "snat");
     if (snat != nullptr && snat->is_boolean() && !snat->get<bool>()) out.maps_loopback = false;
   }
-}
-
-/// The addresses of the pod's own interface, one of each family.
-std::vector<cni::Address> addresses_of(const Subject& one) {
-  std::vector<cni::Address> out;
-  for (const cni::Address& address : one.result.ips) {
-    if (address.interface && *address.interface < one.result.interfaces.size()) {
-      if (one.result.interfaces[*address.interface].name != one.key.ifname) continue;
-    }
-    const Family family = address.cidr.ip.family();
-    const bool is_first = std::ranges::none_of(
-        out, [&](const cni::Address& other) { return other.cidr.ip.family() == family; });
-    if (is_first) out.push_back(address);
-  }
-  return out;
-}
-
-std::optional<Ip> address_of(const Subject& one, Family family) {
-  for (const cni::Address& address : addresses_of(one)) {
-    if (address.cidr.ip.family() == family) return address.cidr.ip;
-  }
-  return std::nullopt;
 }
 
 bool has_default_route(const Subject& one, Family family) {
@@ -92,7 +75,7 @@ class Plan {
       ask_about_pods(index, address.cidr.ip);
       if (one.is_routed) ask_about_way_out(index, address.cidr.ip);
     }
-    ask_about_name_servers(index);
+    add_name_servers(one, index, out_);
     ask_about_ports(index);
   }
   std::vector<Question> take() { return std::move(out_); }
@@ -159,6 +142,8 @@ class Plan {
   void ask_about_way_out(std::size_t index, const Ip& ip) {
     const auto& uplink = node_.uplink(ip.family());
     if (!uplink || !has_default_route(subjects_[index], ip.family())) return;
+    // Of router advertisements: no packet to it leaves the pod's own link.
+    if (!ip.is_v4() && uplink->gateway.is_link_local()) return;
     Question question{.about = About::kWayOut,
                       .subject = index,
                       .sender = index,
@@ -172,20 +157,6 @@ class Plan {
     question.about = About::kSize;
     question.packet.size = mtu;
     push(question, cat(text, " with ", mtu, " bytes"));
-  }
-
-  void ask_about_name_servers(std::size_t index) {
-    const Subject& one = subjects_[index];
-    for (const std::string& text : one.result.dns.nameservers) {
-      const auto server = Ip::parse(text);
-      const auto ip = server ? address_of(one, server->family()) : std::nullopt;
-      if (!ip) continue;
-      push({.about = About::kNameServer,
-            .subject = index,
-            .sender = index,
-            .packet = {.kind = Kind::kDns, .source = ip, .target = *server, .port = 53}},
-           cat(one.name, " to its name server ", server->str()));
-    }
   }
 
   void ask_about_ports(std::size_t index) {
@@ -265,6 +236,24 @@ Subject subject_of(const cni::CachedAttachment& one) {
   return out;
 }
 
+std::vector<cni::Address> addresses_of(const Subject& one) {
+  std::vector<cni::Address> out;
+  for (const cni::Address& address : one.result.ips) {
+    if (address.interface && *address.interface < one.result.interfaces.size()) {
+      if (one.result.interfaces[*address.interface].name != one.key.ifname) continue;
+    }
+    const Family family = address.cidr.ip.family();
+    const bool is_first = std::ranges::none_of(
+        out, [&](const cni::Address& other) { return other.cidr.ip.family() == family; });
+    if (is_first) out.push_back(address);
+  }
+  return out;
+}
+
+Ip destination_of(const Question& question) {
+  return question.destination.value_or(question.packet.target);
+}
+
 std::optional<netlink::Mac> mac_of(const Subject& one) {
   for (const cni::Interface& interface : one.result.interfaces) {
     if (interface.name == one.key.ifname && !interface.sandbox.empty()) {
@@ -283,14 +272,19 @@ NodeFacts look_at_node() {
   netlink::RouteSocket node;
   for (const netlink::LinkAddress& one : node.addresses()) out.addresses.push_back(one.cidr.ip);
   for (const Family family : netlink::kFamilies) {
+    std::optional<std::uint32_t> best;  // the metric of the default route that decides
     for (const netlink::LinkRoute& route : node.routes(family)) {
+      if (route.gateway) out.routers.push_back(*route.gateway);
       const bool is_way_out = route.dst.is_default() && route.table == 254 && route.gateway;
       if (!is_way_out || route.gateway->family() != family) continue;
+      if (best && *best <= route.priority) continue;
       for (const netlink::LinkAddress& one : node.addresses()) {
         if (one.link != route.link || one.cidr.ip.family() != family) continue;
         if (one.cidr.ip.is_link_local()) continue;
+        const auto link = node.find(route.link);
         (family == Family::kIpv4 ? out.v4 : out.v6) =
-            NodeFacts::Uplink{one.cidr.ip, *route.gateway};
+            NodeFacts::Uplink{one.cidr.ip, *route.gateway, link ? link->name : std::string()};
+        best = route.priority;
         break;
       }
     }
@@ -307,23 +301,19 @@ std::vector<Question> questions_of(const std::vector<Subject>& subjects,
   return plan.take();
 }
 
-std::vector<Question> questions_to(const std::vector<Subject>& subjects,
-                                   const std::vector<bool>& asked, const Ip& target,
-                                   std::uint16_t port) {
-  std::vector<Question> out;
-  for (std::size_t i = 0; i < subjects.size(); ++i) {
-    const auto ip = address_of(subjects[i], target.family());
-    if (!asked[i] || !ip) continue;
-    const Kind kind = port == 0 ? Kind::kEcho : Kind::kSyn;
-    Question question{.about = About::kAsked,
-                      .subject = i,
-                      .sender = i,
-                      .packet = {.kind = kind, .source = ip, .target = target, .port = port}};
-    question.text = cat(subjects[i].name, " to ", target.str(),
-                        port == 0 ? std::string() : cat(" TCP port ", port));
-    out.push_back(std::move(question));
+void add_name_servers(const Subject& one, std::size_t index, std::vector<Question>& out) {
+  for (const std::string& text : one.result.dns.nameservers) {
+    const auto server = Ip::parse(text);
+    const auto ip = server ? address_of(one, server->family()) : std::nullopt;
+    if (!ip) continue;
+    for (const auto& [kind, by] : {std::pair(Kind::kDns, ""), std::pair(Kind::kSyn, " by TCP")}) {
+      out.push_back({.about = About::kNameServer,
+                     .subject = index,
+                     .sender = index,
+                     .packet = {.kind = kind, .source = ip, .target = *server, .port = 53},
+                     .text = cat(one.name, " to its name server ", server->str(), by)});
+    }
   }
-  return out;
 }
 
 }  // namespace tool::probe

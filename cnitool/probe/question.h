@@ -20,7 +20,8 @@ struct Subject {
   std::string name;  ///< "shop/web-1 (eth0)"
   std::string netns;
   cni::Result result = {};
-  unsigned mtu = 0;  ///< of its interface; 0: unknown
+  unsigned mtu = 0;         ///< of its interface; 0: unknown
+  std::string bridge = {};  ///< that its config names; empty: none
   std::vector<HostPort> host_ports = {};
   bool is_routed = false;        ///< the node forwards what it sends
   bool is_masqueraded = false;   ///< with the node's address as its source
@@ -32,6 +33,9 @@ struct Subject {
 /// The subject of an attachment of the cache.
 Subject subject_of(const cni::CachedAttachment& one);
 
+/// The addresses of the pod's own interface, one of each family.
+std::vector<cni::Address> addresses_of(const Subject& one);
+
 /// The hardware address that its result says the pod has; empty: none.
 std::optional<netlink::Mac> mac_of(const Subject& one);
 
@@ -39,9 +43,11 @@ std::optional<netlink::Mac> mac_of(const Subject& one);
 struct NodeFacts {
   struct Uplink {
     Ip own, gateway;
+    std::string link = {};  ///< its name
   };
   std::optional<Uplink> v4 = {}, v6 = {};  ///< by its default route
   std::vector<Ip> addresses = {};          ///< of its links
+  std::vector<Ip> routers = {};            ///< of its routes
   const std::optional<Uplink>& uplink(netlink::Family family) const {
     return family == netlink::Family::kIpv4 ? v4 : v6;
   }
@@ -58,7 +64,8 @@ enum class About : std::uint8_t {
   kNameServer,  ///< of a pod's result
   kHostPort,    ///< a port of the node
   kSize,        ///< a packet as large as the pod's interface takes
-  kAsked        ///< what the user named
+  kAsked,       ///< what the user named
+  kOutside      ///< from a host beyond the node, which is the packet's source
 };
 
 struct Question {
@@ -75,13 +82,14 @@ struct Question {
   bool must_answer = true;
 };
 
+/// Where its packet has to arrive.
+Ip destination_of(const Question& question);
+
 /// The questions about all of them, or about those of `asked`; the others may be whom they reach.
 std::vector<Question> questions_of(const std::vector<Subject>& subjects,
                                    const std::vector<bool>& asked, const NodeFacts& node);
 
-/// The questions of these pods about one target: port 0 is an echo.
-std::vector<Question> questions_to(const std::vector<Subject>& subjects,
-                                   const std::vector<bool>& asked, const Ip& target,
-                                   std::uint16_t port);
+/// Those of a pod to the name servers of its result, by UDP and TCP.
+void add_name_servers(const Subject& one, std::size_t index, std::vector<Question>& out);
 
 }  // namespace tool::probe

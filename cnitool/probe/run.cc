@@ -1,20 +1,28 @@
 #include "cnitool/probe/run.h"
 
 #include <algorithm>
+#include <chrono>
+#include <set>
+#include <thread>
 
+#include "cnitool/probe/cleaner.h"
+#include "cnitool/probe/leg.h"
+#include "cnitool/probe/trackers.h"
 #include "libcni/common/error.h"
-#include "libcni/common/undo.h"
 #include "netlink/types/error.h"
 
 namespace tool::probe {
 
 namespace {
 
-using cni::cat;
 using netlink::NetNs;
 
 // Failures of the same cause are followed once each all the same; more than this many say no more.
 constexpr std::size_t kMostFollowed = 512;
+
+// After the last packet of a run that was stopped: whoever is asked for a MAC address, or answers,
+// makes entries of neighbours until then.
+constexpr auto kUnderWay = std::chrono::milliseconds(100);
 
 // A router, or another host: that the link layer finds it is what a pod needs of it.
 bool is_found(const NetNs& ns, const Ip& ip) {
@@ -22,6 +30,22 @@ bool is_found(const NetNs& ns, const Ip& ip) {
   const auto path = socket.path_to(ip);
   const auto found = path ? netlink::find_neighbour(socket, path->link, ip) : std::nullopt;
   return found && found->mac && !found->has_failed();
+}
+
+std::vector<Question> followed(const std::vector<Question>& questions,
+                               const std::vector<Failure>& failures) {
+  std::vector<Question> out;
+  for (const Failure& one : failures) {
+    if (out.size() < kMostFollowed) out.push_back(questions[one.question]);
+  }
+  return out;
+}
+
+// After the second look: what is fine by now is no failure.
+void settle(Answers& answers) {
+  for (const Failure& one : answers.failures) answers.all[one.question] = one.answer;
+  std::erase_if(answers.failures,
+                [](const Failure& one) { return !one.cause && one.answer.is_delivered(); });
 }
 
 // Whether a small packet to where the large one goes is lost, too.
@@ -47,7 +71,30 @@ Run::Group Run::group_of(const std::vector<Question>& questions) const {
       out.places.push_back(NetNs::open(subjects_[*pod].netns));
     }
   }
-  for (const NetNs& ns : out.places) out.senders.emplace_back(ns, mark_);
+  const auto outer = std::ranges::find(questions, About::kOutside, &Question::about);
+  if (outer != questions.end()) {
+    const Ip& host = *outer->packet.source;
+    out.outside = Subject{.key = {}, .name = host.str(), .netns = "/proc/self/ns/net"};
+    out.outside->result.ips.push_back({.cidr = {host, host.bits()}});
+  }
+  open_senders(out);
+  return out;
+}
+
+void Run::open_senders(Group& group) const {
+  group.senders.clear();
+  for (const NetNs& ns : group.places) group.senders.emplace_back(ns, mark_);
+  if (group.outside) group.senders.emplace_back(group.outside->result.ips.front().cidr.ip, mark_);
+}
+
+Footprint Run::footprint_of(const std::vector<Question>& questions, const Group& group) const {
+  Footprint out(group.places);
+  for (const Ip& router : facts_.routers) out.expect(router);
+  for (const Question& one : questions) {
+    for (const cni::Address& address : subjects_[one.subject].result.ips) {
+      if (address.gateway) out.expect(*address.gateway);
+    }
+  }
   return out;
 }
 
@@ -58,6 +105,8 @@ std::vector<Shot> Run::shots_of(const std::vector<Question>& questions, const Gr
     if (one.sender) {
       const auto at = std::ranges::find(group.pods, *one.sender) - group.pods.begin();
       shot.sender = static_cast<std::size_t>(at) + 1;
+    } else if (one.about == About::kOutside) {
+      shot.sender = group.senders.size() - 1;
     } else {
       shot.packet.source = group.senders[0].source_for(one.packet.target);
     }
@@ -66,6 +115,11 @@ std::vector<Shot> Run::shots_of(const std::vector<Question>& questions, const Gr
     out.push_back(shot);
   }
   return out;
+}
+
+const Subject* Run::sender_of(const Question& question, const Group& group) const {
+  if (question.about == About::kOutside) return &*group.outside;
+  return question.sender ? &subjects_[*question.sender] : nullptr;
 }
 
 bool Run::has_failed(const Question& question, const Shot& shot, const Group& group,
@@ -82,72 +136,169 @@ bool Run::has_failed(const Question& question, const Shot& shot, const Group& gr
   return !is_found(group.places[shot.sender], question.packet.target);
 }
 
-std::optional<std::vector<Failure>> Run::ask(const std::vector<Question>& questions) {
-  mark_ = Mark::random();
-  Group group = group_of(questions);
-  std::vector<Shot> shots = shots_of(questions, group);
-  Footprint footprint(group.places);
-  const bool is_whole = fire(shots, group.senders, pace_, {stop_});
-  std::vector<Failure> out;
-  for (std::size_t i = 0; is_whole && i < shots.size(); ++i) {
-    if (has_failed(questions[i], shots[i], group, footprint)) out.push_back({i, shots[i].answer});
+Run::Posts Run::posts_of(const std::vector<Question>& questions, const Group& group) const {
+  Posts out;
+  netlink::RouteSocket node;
+  out.all.push_back({group.places.front(), {}});
+  for (const netlink::Family family : netlink::kFamilies) {
+    const auto& uplink = facts_.uplink(family);
+    if (uplink && out.all[0].links != std::vector{uplink->link}) {
+      out.all[0].links.push_back(uplink->link);
+    }
   }
-  forget(questions, group, shots, footprint);
-  const bool is_followed = !is_whole || out.empty() || follow(questions, group, footprint, out);
-  footprint.restore();
-  if (!is_whole || !is_followed) return std::nullopt;
+  for (const Question& one : questions) {
+    for (const std::size_t pod : {one.subject, one.sender.value_or(one.subject)}) {
+      if (!out.places.emplace(pod, out.all.size()).second) continue;
+      const Subject& subject = subjects_[pod];
+      const auto at = std::ranges::find(group.pods, pod) - group.pods.begin();
+      const NetNs& ns = group.places[static_cast<std::size_t>(at) + 1];
+      out.all.push_back({ns, {subject.key.ifname}});
+      const auto inner = netlink::RouteSocket(ns).find(subject.key.ifname);
+      const auto outer =
+          inner && inner->kind == "veth" ? node.find(inner->peer_index) : std::nullopt;
+      if (outer) out.all[0].links.push_back(outer->name);
+    }
+  }
   return out;
 }
 
-void Run::forget(const std::vector<Question>& questions, const Group& group,
+std::vector<Ip> Run::addresses_in(const std::vector<Question>& questions) const {
+  std::set<Ip> out;
+  for (const Question& one : questions) {
+    const Subject* const sender = one.sender ? &subjects_[*one.sender] : nullptr;
+    for (const Subject* const pod : {&subjects_[one.subject], sender}) {
+      if (pod == nullptr) continue;
+      for (const cni::Address& address : pod->result.ips) {
+        out.insert(address.cidr.ip);
+        if (address.gateway) out.insert(*address.gateway);
+      }
+    }
+  }
+  return {out.begin(), out.end()};
+}
+
+std::optional<Answers> Run::ask(const std::vector<Question>& questions) {
+  mark_ = Mark::random();
+  Group group = group_of(questions);
+  std::vector<Shot> shots = shots_of(questions, group);
+  Footprint footprint = footprint_of(questions, group);
+  expect(questions, group, shots, footprint);
+  const Cleaner cleaner([&] { footprint.restore_for_other(); });
+  std::optional<Answers> out;
+  try {
+    out = ask_group(questions, group, shots, footprint);
+  } catch (const std::exception&) {  // a pod that ended
+    footprint.restore();
+    throw;
+  }
+  if (!out) std::this_thread::sleep_for(kUnderWay);
+  footprint.restore();
+  return out;
+}
+
+std::optional<Answers> Run::ask_group(const std::vector<Question>& questions, Group& group,
+                                      std::vector<Shot>& shots, Footprint& footprint) {
+  if (!fire(shots, group.senders, pace_, {stop_})) return std::nullopt;
+  Answers out;
+  for (std::size_t i = 0; i < shots.size(); ++i) {
+    out.all.push_back(shots[i].answer);
+    if (has_failed(questions[i], shots[i], group, footprint)) {
+      out.failures.push_back({i, shots[i].answer});
+    }
+  }
+  footprint.forget();
+  const bool is_followed = out.failures.empty() || follow(questions, group, footprint, out);
+  return is_followed ? std::optional(std::move(out)) : std::nullopt;
+}
+
+void Run::expect(const std::vector<Question>& questions, const Group& group,
                  const std::vector<Shot>& shots, Footprint& footprint) const {
   for (std::size_t i = 0; i < shots.size(); ++i) {
     const auto target = std::ranges::find(group.pods, questions[i].subject) - group.pods.begin();
-    footprint.forget(shots[i].packet, mark_,
-                     {0, shots[i].sender, static_cast<std::size_t>(target) + 1});
+    std::vector<std::size_t> where{0, static_cast<std::size_t>(target) + 1};
+    const std::size_t sender = shots[i].sender;
+    if (sender != 0 && sender < group.places.size()) where.push_back(sender);
+    footprint.expect(shots[i].packet, mark_, where);
   }
 }
 
+std::vector<Sent> Run::sent_of(const std::vector<Question>& questions, const Group& group,
+                               const std::vector<Shot>& shots) const {
+  const auto place_of = [](const NetNs& ns) { return static_cast<std::uint32_t>(ns.id().inode); };
+  const std::uint32_t node = place_of(group.places.front());
+  std::vector<Sent> out;
+  for (std::size_t i = 0; i < questions.size(); ++i) {
+    const Question& question = questions[i];
+    Sent one{shots[i].packet, question.destination, {shots[i].packet.target}, facts_.addresses, {},
+             {node}};
+    if (one.packet.source) one.hops.push_back(*one.packet.source);
+    if (one.destination) one.hops.push_back(*one.destination);
+    for (const std::size_t pod : {question.subject, question.sender.value_or(question.subject)}) {
+      const auto at = std::ranges::find(group.pods, pod) - group.pods.begin();
+      one.places.push_back(place_of(group.places[static_cast<std::size_t>(at) + 1]));
+      for (const cni::Interface& interface : subjects_[pod].result.interfaces) {
+        if (interface.sandbox.empty()) one.links.push_back(interface.name);
+      }
+      for (const cni::Address& address : subjects_[pod].result.ips) {
+        one.hops.push_back(address.cidr.ip);
+        if (address.gateway) one.hops.push_back(*address.gateway);
+      }
+    }
+    const netlink::Family family = one.packet.target.family();
+    if (const auto& uplink = facts_.uplink(family)) {
+      one.hops.insert(one.hops.end(), {uplink->own, uplink->gateway});
+    }
+    std::erase_if(one.hops, [&](const Ip& ip) { return ip.family() != family; });
+    out.push_back(std::move(one));
+  }
+  return out;
+}
+
+void Run::add_limit(const std::string& text) {
+  if (std::ranges::find(limits_, text) == limits_.end()) limits_.push_back(text);
+}
+
 bool Run::follow(const std::vector<Question>& questions, Group& group, Footprint& footprint,
-                 std::vector<Failure>& failures) {
-  std::vector<Question> again;
-  for (const Failure& one : failures) {
-    if (again.size() < kMostFollowed) again.push_back(questions[one.question]);
-  }
+                 Answers& answers) {
+  std::vector<Failure>& failures = answers.failures;
+  const std::vector<Question> again = followed(questions, failures);
   mark_ = Mark::random();
-  group.senders.clear();
-  for (const NetNs& ns : group.places) group.senders.emplace_back(ns, mark_);
-  std::optional<Follower> follower;
-  try {
-    follower.emplace(mark_);
-  } catch (const netlink::Error& e) {
-    cni::note(cat("probe: packets cannot be traced: ", e.what()));
-  }
+  open_senders(group);
+  const Posts posts = posts_of(again, group);
   std::vector<Shot> shots = shots_of(again, group);
+  footprint.restore();  // so that the link layer is asked at once, and seen
+  expect(again, group, shots, footprint);
+  const Cleaner cleaner([&] { footprint.restore_for_other(); });
+  const std::vector<Sent> sent = sent_of(again, group, shots);
+  // Behind the child, which would keep their tables.
+  Trackers trackers(mark_, sent, posts.all, addresses_in(again));
+  for (const std::string& one : trackers.limits()) add_limit(one);
   Pace once = pace_;
   once.attempts = 1;
-  Watched watched{.stop = stop_};
-  if (follower) watched = {stop_, follower->fd(), [&] { follower->read(); }};
-  const bool is_whole = fire(shots, group.senders, once, watched);
-  auto trails = follower ? follower->trails() : std::map<std::uint16_t, Trail>();
-  netlink::RouteSocket node;
+  const bool is_whole =
+      fire(shots, group.senders, once, {stop_, trackers.fd(), [&] { trackers.read(); }});
+  auto trails = trackers.trails();
+  Scene scene(facts_);
   for (std::size_t i = 0; is_whole && i < again.size(); ++i) {
     const Question& question = again[i];
     if (shots[i].answer.kind != Answer::Kind::kNone) failures[i].answer = shots[i].answer;
     const Case one{.question = question,
                    .subject = subjects_[question.subject],
-                   .sender = question.sender ? &subjects_[*question.sender] : nullptr,
+                   .sender = sender_of(question, group),
                    .source = shots[i].packet.source,
                    .answer = shots[i].answer,
                    .trail = std::move(trails[static_cast<std::uint16_t>(i)]),
+                   .resolutions = &trackers.resolutions(),
+                   .sender_place = question.sender ? posts.places.at(*question.sender) : 0,
+                   .subject_place = posts.places.at(question.subject),
+                   .is_heard = trackers.follows_rules(),
                    .flow = footprint.flow_of(0, shots[i].packet, mark_),
                    .small_is_lost = is_lost_small(question, again)};
-    failures[i].cause = cause_of(one, node, facts_);
+    failures[i].cause = cause_of(one, scene);
+    failures[i].where = lost_leg(one, facts_).str();
   }
-  forget(again, group, shots, footprint);
-  std::erase_if(failures, [](const Failure& one) {
-    return !one.cause && one.answer.is_delivered();  // it was looked at once more, and is fine
-  });
+  footprint.forget();
+  settle(answers);
   return is_whole;
 }
 

@@ -22,7 +22,9 @@ constexpr auto kPatience = std::chrono::milliseconds(300);
 struct Wanted {
   std::string whose;
   Mac expected = {};
-  bool is_own = false;  ///< the node's, which asks: it does not answer itself
+  bool is_own = false;              ///< the node's, which asks: it does not answer itself
+  std::optional<Mac> instead = {};  ///< of expected: what the pod's interface has
+  const Subject* pod = nullptr;
 };
 using Addresses = std::map<Ip, Wanted>;
 
@@ -32,12 +34,33 @@ struct Post {
   netlink::Link link;
 };
 
+// What the interface has, not what it was made with; nothing where the pod has ended.
+std::optional<Mac> mac_there(const Subject& one) {
+  const auto ns = NetNs::find(one.netns);
+  const auto link = ns ? netlink::RouteSocket(*ns).find(one.key.ifname) : std::nullopt;
+  return link ? std::optional(link->mac) : std::nullopt;
+}
+
+// Whether the pod defends it: an address that it does not use yet it would give up.
+bool is_in_use(const Subject& one, const Ip& ip) {
+  const auto ns = NetNs::find(one.netns);
+  if (!ns) return false;
+  const auto all = netlink::RouteSocket(*ns).addresses();
+  return std::ranges::any_of(all, [&](const netlink::LinkAddress& each) {
+    return each.cidr.ip == ip && (ip.is_v4() || !each.tentative);
+  });
+}
+
 void add_addresses(const Subject& one, const NodeFacts& node, Addresses& out) {
-  const Mac mac = mac_of(one).value_or(Mac{});
+  const Mac wanted = mac_of(one).value_or(Mac{});
+  const Mac mac = mac_there(one).value_or(wanted);
+  const auto instead = mac == wanted || wanted.is_zero() ? std::nullopt : std::optional(mac);
   for (const cni::Address& address : one.result.ips) {
-    if (!address.cidr.ip.is_v4()) continue;
-    if (!mac.is_zero()) out[address.cidr.ip] = {one.name, mac};
-    if (!address.gateway || !address.gateway->is_v4() || address.cidr.prefix == 32) continue;
+    const Ip& ip = address.cidr.ip;
+    if (!ip.is_v4() && !is_in_use(one, ip)) continue;
+    if (!mac.is_zero()) out[ip] = {one.name, wanted.is_zero() ? mac : wanted, false, instead, &one};
+    if (!address.gateway || address.cidr.prefix == ip.bits()) continue;
+    if (!address.gateway->is_v4() && !node.has(*address.gateway)) continue;
     out.try_emplace(*address.gateway,
                     Wanted{"the gateway", Mac{}, one.is_routed && node.has(*address.gateway)});
   }
@@ -52,7 +75,7 @@ std::optional<Post> post_of(const Subject& one) {
   }
   netlink::RouteSocket node;
   for (const cni::Address& address : one.result.ips) {
-    const auto path = address.cidr.ip.is_v4() ? node.path_to(address.cidr.ip) : std::nullopt;
+    const auto path = node.path_to(address.cidr.ip);
     auto link = path ? node.find(path->link) : std::nullopt;
     if (link && link->kind == "bridge") return Post{NetNs::current(), *std::move(link)};
   }
@@ -61,15 +84,28 @@ std::optional<Post> post_of(const Subject& one) {
 
 void ask(const Post& post, const Addresses& addresses, std::map<Ip, std::set<Mac>>& owners) {
   if (post.link.mac.is_zero()) return;
-  SegmentSocket socket(post.ns, post.link.index, SegmentSocket::Protocol::kArp);
-  for (const auto& [ip, wanted] : addresses) socket.send(netlink::arp_probe(post.link.mac, ip));
-  const auto end = std::chrono::steady_clock::now() + kPatience;
-  socket.claim_until(end, [&](const netlink::NeighbourClaim& claim) {
-    if (addresses.contains(claim.address) && claim.owner != post.link.mac) {
-      owners[claim.address].insert(claim.owner);
+  SegmentSocket arp(post.ns, post.link.index, SegmentSocket::Protocol::kArp);
+  SegmentSocket discovery(post.ns, post.link.index, SegmentSocket::Protocol::kIpv6);
+  bool is_v6_asked = false;
+  for (const auto& [ip, wanted] : addresses) {
+    if (ip.is_v4()) {
+      arp.send(netlink::arp_probe(post.link.mac, ip));
+    } else {
+      is_v6_asked = true;
+      discovery.send(netlink::solicitation_probe(post.link.mac, ip));
     }
-    return false;
-  });
+  }
+  auto end = std::chrono::steady_clock::now() + kPatience;
+  for (SegmentSocket* const socket : {&arp, &discovery}) {
+    if (socket == &discovery && !is_v6_asked) break;
+    socket->claim_until(end, [&](const netlink::NeighbourClaim& claim) {
+      if (addresses.contains(claim.address) && claim.owner != post.link.mac) {
+        owners[claim.address].insert(claim.owner);
+      }
+      return false;
+    });
+    end += std::chrono::milliseconds(10);  // those have come meanwhile
+  }
 }
 
 void judge(const std::string& network, const Addresses& addresses,
@@ -77,10 +113,14 @@ void judge(const std::string& network, const Addresses& addresses,
   for (const auto& [ip, found] : owners) {
     const Wanted& wanted = addresses.at(ip);
     std::vector<Mac> others(found.begin(), found.end());
-    std::erase(others, wanted.expected);
+    std::erase(others, wanted.instead.value_or(wanted.expected));
     const std::size_t allowed = wanted.expected.is_zero() && !wanted.is_own ? 1 : 0;
-    if (others.size() <= allowed) continue;
-    out.push_back({network, wanted.whose, ip, wanted.expected, others});
+    if (others.size() <= allowed && !wanted.instead) continue;
+    const bool is_second = others.size() > allowed;
+    out.push_back({network, wanted.whose, ip, wanted.expected, others,
+                   is_second ? std::nullopt : wanted.instead,
+                   wanted.pod == nullptr ? "" : wanted.pod->netns,
+                   wanted.pod == nullptr ? "" : wanted.pod->key.ifname});
   }
 }
 

@@ -1,13 +1,14 @@
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "cnitool/probe/question.h"
 #include "netlink/types/mac.h"
 
-/// Who on the segments of pods has their addresses, by ARP probes (RFC 5227), which change no
-/// cache.
+/// Who on the segments of pods has their addresses, by ARP probes (RFC 5227) and the solicitations
+/// of duplicate address detection (RFC 4862), which change no cache.
 namespace tool::probe {
 
 /// An address that another host has, too.
@@ -17,9 +18,11 @@ struct Duplicate {
   Ip ip;
   netlink::Mac expected = {};  ///< zero: that of a gateway, which the node does not know
   std::vector<netlink::Mac> others;
+  std::optional<netlink::Mac> own = {};  ///< that the pod has instead of the one of its result
+  std::string netns = {}, ifname = {};   ///< of the pod
 };
 
-/// Asks on each segment for the IPv4 addresses of these pods, and for their gateways.
+/// Asks on each segment for the addresses of these pods, and for their gateways.
 /// \throws netlink::Error.
 std::vector<Duplicate> duplicates(const std::vector<Subject>& subjects,
                                   const std::vector<bool>& asked, const NodeFacts& node);

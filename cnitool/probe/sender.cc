@@ -2,12 +2,13 @@
 
 #include <netinet/in.h>
 #include <netinet/ip_icmp.h>
-#include <poll.h>
+#include <sys/epoll.h>
 #include <sys/socket.h>
 
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <cstdint>
 #include <cstring>
 
 #include "netlink/raw_socket.h"
@@ -162,21 +163,35 @@ int Sender::send_query(const Packet& packet) {
   return ::send(fd, bytes.data(), bytes.size(), MSG_NOSIGNAL) < 0 ? errno : 0;
 }
 
+int Sender::send_whole(const Packet& packet) {
+  socket_for(packet);  // which hears the answer
+  if (!whole_) whole_ = netlink::open_packet_sender(ns_);
+  const Bytes bytes = ip_packet(packet, mark_);
+  const Address to = address_of(packet.target, 0);
+  const auto sent = ::sendto(whole_.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL,
+                             reinterpret_cast<const sockaddr*>(&to.bytes), to.size);
+  return sent < 0 ? errno : 0;
+}
+
 int Sender::send(Packet packet) {
+  if (outside_) return outside_->send(packet, mark_);
   if (packet.kind == Kind::kDns) return send_query(packet);
   if (packet.kind == Kind::kSyn && !packet.source) {
     packet.source = source_for(packet.target);
     if (!packet.source) return ENETUNREACH;
   }
+  if (packet.size != 0 && packet.target.is_v4() && packet.source) return send_whole(packet);
   return error_of_send(socket_for(packet), packet, payload_of(packet, mark_));
 }
 
 void Sender::for_each_fd(const std::function<void(int)>& use) const {
+  if (outside_) use(outside_->fd());
   for (const auto& [key, fd] : raw_) use(fd.get());
   for (const auto& [number, query] : queries_) use(query.second.get());
 }
 
 std::vector<Received> Sender::take() {
+  if (outside_) return outside_->take(mark_);
   std::vector<Received> out;
   std::array<std::uint8_t, 2048> bytes{};  // the beginning is enough
   constexpr int kMostAtOnce = 256;         // others wait meanwhile, and a pod may flood this one
@@ -213,8 +228,18 @@ namespace {
 /// Waits for answers in between.
 class Round {
  public:
+  /// \throws netlink::Error.
   Round(std::vector<Shot>& shots, std::vector<Sender>& senders, const Watched& watched)
-      : shots_(shots), senders_(senders), watched_(watched) {}
+      : shots_(shots),
+        senders_(senders),
+        watched_(watched),
+        events_(::epoll_create1(EPOLL_CLOEXEC)) {
+    if (!events_) throw netlink::Error("wait for answers to probes", errno);
+    listen(watched.stop, kStop);
+    listen(watched.other, kOther);
+    open_ = static_cast<std::size_t>(std::ranges::count_if(
+        shots, [](const Shot& one) { return one.answer.kind == Answer::Kind::kNone; }));
+  }
 
   bool send_all(const Pace& pace) {
     end_ = pace.end;
@@ -227,48 +252,65 @@ class Round {
       next = std::max(next + gap, Clock::now() - gap);
       shot.packet.number = static_cast<std::uint16_t>(i);
       const int error = senders_[shot.sender].send(shot.packet);
-      if (error != 0) shot.answer = {.kind = Answer::Kind::kNotSent, .error = error};
+      if (error != 0) answer(shot, {.kind = Answer::Kind::kNotSent, .error = error});
+      senders_[shot.sender].for_each_fd([&](int fd) { listen(fd, shot.sender); });
     }
     return wait_until(Clock::now() + pace.patience, true);
   }
-  bool is_done() const {
-    return std::ranges::all_of(
-        shots_, [](const Shot& one) { return one.answer.kind != Answer::Kind::kNone; });
-  }
+  bool is_done() const { return open_ == 0; }
 
  private:
+  static constexpr std::size_t kStop = SIZE_MAX, kOther = SIZE_MAX - 1;  // behind all senders
+
+  // One that is listened to already stays (EEXIST).
+  void listen(int fd, std::size_t whose) const {
+    epoll_event event{};
+    event.events = EPOLLIN;
+    event.data.u64 = whose;
+    if (fd >= 0) ::epoll_ctl(events_.get(), EPOLL_CTL_ADD, fd, &event);
+  }
+
   // False: it was stopped, or there is no more time.
   bool wait_until(Clock::time_point end, bool for_answers) {
+    std::array<epoll_event, 64> found{};
     for (;;) {
       if (Clock::now() >= end_) return false;
       const auto soon = std::min(end, end_) - Clock::now();
       const auto left = std::chrono::ceil<std::chrono::milliseconds>(soon).count();
       if (left <= 0 || (for_answers && is_done())) return true;
-      std::vector<pollfd> all{{watched_.stop, POLLIN, 0}, {watched_.other, POLLIN, 0}};
-      for (const Sender& one : senders_) {
-        one.for_each_fd([&](int fd) { all.push_back({fd, POLLIN, 0}); });
+      const int count = ::epoll_wait(events_.get(), found.data(), static_cast<int>(found.size()),
+                                     static_cast<int>(left));
+      if (count < 0 && errno != EINTR) return true;
+      for (int i = 0; i < count; ++i) {
+        const std::size_t whose = found[static_cast<std::size_t>(i)].data.u64;
+        if (whose == kStop) return false;
+        if (whose == kOther) {
+          watched_.read();
+        } else {
+          take(whose);
+        }
       }
-      if (::poll(all.data(), all.size(), static_cast<int>(left)) < 0 && errno != EINTR) return true;
-      if (all[0].revents != 0) return false;
-      if (all[1].revents != 0) watched_.read();
-      take();
     }
   }
-  void take() {
-    for (Sender& sender : senders_) {
-      for (const Received& one : sender.take()) {
-        if (one.number >= shots_.size()) continue;
-        Shot& shot = shots_[one.number];
-        if (&senders_[shot.sender] != &sender || shot.answer.is_delivered()) continue;
-        if (one.token && *one.token != shot.packet.token) continue;
-        shot.answer = one.answer;
-      }
+  void answer(Shot& shot, const Answer& with) {
+    if (shot.answer.kind == Answer::Kind::kNone) --open_;
+    shot.answer = with;
+  }
+  void take(std::size_t whose) {
+    for (const Received& one : senders_[whose].take()) {
+      if (one.number >= shots_.size()) continue;
+      Shot& shot = shots_[one.number];
+      if (shot.sender != whose || shot.answer.is_delivered()) continue;
+      if (one.token && *one.token != shot.packet.token) continue;
+      answer(shot, one.answer);
     }
   }
 
   std::vector<Shot>& shots_;
   std::vector<Sender>& senders_;
   const Watched& watched_;
+  Fd events_;
+  std::size_t open_ = 0;  ///< shots without an answer
   Clock::time_point end_;
 };
 

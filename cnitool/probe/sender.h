@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "cnitool/probe/outside.h"
 #include "cnitool/probe/packet.h"
 #include "netlink/netns.h"
 #include "netlink/types/fd.h"
@@ -20,6 +21,9 @@ class Sender {
  public:
   /// \throws netlink::Error.
   Sender(const netlink::NetNs& ns, const Mark& mark) : ns_(ns), mark_(mark) {}
+  /// In the name of a host beyond the node. \throws cni::Error where that is impossible.
+  Sender(const Ip& host, const Mark& mark)
+      : ns_(netlink::NetNs::current()), mark_(mark), outside_(host) {}
 
   /// \return 0, or the errno with which the kernel there refuses it.
   int send(Packet packet);
@@ -34,11 +38,15 @@ class Sender {
   /// A raw socket for a protocol (IPPROTO_*) and a family, which is opened when first needed.
   int socket_for(const Packet& packet);
   int send_query(const Packet& packet);
+  /// With "do not fragment", over IPv4.
+  int send_whole(const Packet& packet);
 
   netlink::NetNs ns_;
   Mark mark_;
   std::map<std::pair<std::uint8_t, netlink::Family>, netlink::Fd> raw_;
   std::map<std::uint16_t, std::pair<Packet, netlink::Fd>> queries_;  // by number
+  std::optional<Outside> outside_;
+  netlink::Fd whole_;
 };
 
 /// A probe, from whom it is sent, and what became of it.

@@ -1,0 +1,42 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "cnitool/pool.h"
+#include "plugins/state/blocks.h"
+
+namespace tool {
+
+/// A block of this node, and its leases.
+struct BlockUse {
+  blocks::Block block;
+  std::uint64_t used = 0;  ///< addresses with a lease
+  std::uint64_t size = 0;  ///< addresses that may be given out; 0: of another pool than now
+  std::vector<Reservation> leases = {};
+};
+
+/// What names::kBlocksDir has of a network with cluster-pool.
+struct BlockPool {
+  std::string network;
+  bool has_file = false;     ///< of the agent
+  std::string failure = {};  ///< why a file is unreadable; empty: all are readable
+  std::optional<blocks::Held> held = {};
+  std::optional<blocks::Nodes> seen = {};
+  std::optional<blocks::Want> want = {};
+  std::vector<BlockUse> blocks = {};
+  std::vector<Reservation> outside = {};  ///< leases in the pool's ranges, in none of the blocks
+
+  /// As the agent or else the plugin says it; nullptr: unknown.
+  const blocks::Pool* pool() const;
+  /// Blocks of all sets that have a node, as far as the agent saw it, and all that there are.
+  std::uint64_t claimed() const;
+  std::uint64_t total() const;
+};
+
+/// Of all networks that are named there. \throws netlink::Error where the folder cannot be read.
+std::vector<BlockPool> block_pools();
+
+}  // namespace tool

@@ -1,0 +1,113 @@
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+
+#include "cnitool/block_pools.h"
+#include "cnitool/doctor/checks.h"
+#include "cnitool/output.h"
+#include "libcni/daemon/unix_socket.h"
+#include "plugins/names/blocks.h"
+#include "plugins/names/state.h"
+
+// Blocks of the pools of cluster-pool.
+namespace tool::doctor {
+
+namespace {
+
+constexpr std::int64_t kPatience = 30;  // seconds that a want may wait for the agent
+constexpr double kNearlyFull = 0.9;
+
+std::string remedy_for_agent() {
+  return cat("write ", names::kBlocksConfig, ", then systemctl enable --now ", names::kAgentUnit);
+}
+
+Names addresses_of(const std::vector<Reservation>& leases) {
+  Names out;
+  for (const Reservation& one : leases) {
+    out.push_back(cat(one.ip.str(), " of container ", printable(one.container_id)));
+  }
+  return out;
+}
+
+void report_lost(const BlockPool& pool, Findings& out) {
+  for (const BlockUse& one : pool.blocks) {
+    if (one.block.state != blocks::State::kLost) continue;
+    const std::string block = cat("network '", pool.network, "': node '", one.block.holder,
+                                  "' has block ", one.block.cidr.str(), " of this node");
+    if (one.leases.empty()) continue;  // the agent forgets it
+    out.push_back({Level::kError,
+                   cat(block, ", in which pods live: ", some_of(addresses_of(one.leases))),
+                   "pods of the other node can have the same addresses: packets reach only one of "
+                   "two. New pods get addresses of other blocks",
+                   "restart these pods, here or there",
+                   {pool.network}});
+  }
+}
+
+// Their block may be another node's.
+void report_outside(const BlockPool& pool, Findings& out) {
+  if (!pool.held || pool.outside.empty()) return;
+  out.push_back({Level::kWarning,
+                 cat("network '", pool.network, "' has ", counted(pool.outside.size(), "lease"),
+                     " in no block of this node: ", some_of(addresses_of(pool.outside))),
+                 "another node can claim the block, and give the same addresses to its pods",
+                 cat("cnitool blocks ", pool.network, "; restart these pods, which get others"),
+                 {pool.network}});
+}
+
+void report_nearly_full(const BlockPool& pool, Findings& out) {
+  const std::uint64_t all = pool.total(), claimed = pool.claimed();
+  if (all == 0 || static_cast<double>(claimed) < kNearlyFull * static_cast<double>(all)) return;
+  out.push_back({claimed >= all ? Level::kError : Level::kWarning,
+                 cat("network '", pool.network, "': ", claimed, " of ", all,
+                     " blocks of the cluster have a node"),
+                 "a node whose blocks are full gets no other, and its pods do not start",
+                 cat("cnitool blocks ", pool.network,
+                     "; add a range on all nodes, or choose a longer blockSize for a new network; "
+                     "cnitool blocks release NODE for one that was removed"),
+                 {pool.network}});
+}
+
+// ADD has asked, and nobody has answered.
+void report_unserved(const Node& node, const BlockPool& pool, Findings& out) {
+  if (!pool.want || node.now - pool.want->since < kPatience) return;
+  const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(1);
+  const bool runs = static_cast<bool>(cni::connect_to(names::kBlocksSocket, end));
+  const std::string since = age_text(node.now - pool.want->since);
+  const auto has_room = [](const BlockUse& one) {
+    return one.block.state == blocks::State::kHeld && one.used < one.size;
+  };
+  const bool is_full = std::ranges::none_of(pool.blocks, has_room);
+  const std::string note =
+      pool.held && !pool.held->note.empty() ? cat("; patchbay-agent says: ", pool.held->note) : "";
+  out.push_back({is_full ? Level::kError : Level::kWarning,
+                 cat("network '", pool.network, "' wants a block since ", since,
+                     runs ? "" : ", and no patchbay-agent answers for blocks"),
+                 cat(is_full ? "no address is free here: pods do not start"
+                             : "the blocks of this node will be full",
+                     note),
+                 runs ? cat("cnitool blocks ", pool.network) : remedy_for_agent(),
+                 {pool.network}});
+}
+
+}  // namespace
+
+Findings check_blocks(const Node& node) {
+  Findings out;
+  for (const BlockPool& pool : node.block_pools) {
+    if (!pool.failure.empty()) {
+      out.push_back({Level::kError,
+                     cat("network '", pool.network, "': ", pool.failure),
+                     "which blocks this node has is unknown: pods get no address",
+                     remedy_for_agent(),
+                     {pool.network}});
+    }
+    report_lost(pool, out);
+    report_outside(pool, out);
+    report_nearly_full(pool, out);
+    report_unserved(node, pool, out);
+  }
+  return out;
+}
+
+}  // namespace tool::doctor

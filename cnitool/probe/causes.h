@@ -1,0 +1,64 @@
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "cnitool/probe/cause.h"
+#include "cnitool/probe/leg.h"
+
+/// The reasons that cause_of() looks for, by subject. All throw netlink::Error.
+namespace tool::probe {
+
+/// A case, where it was lost, and the state there.
+struct Look {
+  const Case& one;
+  const Leg& leg;
+  Scene& scene;
+};
+using Reason = std::optional<Cause> (*)(const Look&);
+
+// cause_rules.cc: rules of packet filters, and what they translate.
+std::optional<Cause> dropped_by_rule(const Look& look);
+std::optional<Cause> translated(const Case& one, Scene& scene);
+std::optional<Cause> untracked_by_rule(const Look& look);
+std::optional<Cause> rewritten_by_rule(const Look& look);
+std::optional<Cause> unresolved_by_rule(const Look& look);
+std::optional<Cause> dropped_by_legacy(const Look& look);
+
+// cause_routes.cc: routes and rules of the routing policy.
+/// Where the packet is made, on the node, and where it arrives.
+std::optional<Cause> no_way_from(const Look& look);
+std::optional<Cause> no_way_on_node(const Look& look);
+std::optional<Cause> no_way_back_on_node(const Look& look);
+std::optional<Cause> no_address_there(const Look& look);
+
+// cause_settings.cc: kernel settings.
+std::optional<Cause> not_forwarded(const Look& look);
+std::optional<Cause> not_answered(const Look& look);
+std::optional<Cause> filtered_by_source(const Look& look);
+std::optional<Cause> filtered_by_source_there(const Look& look);
+std::optional<Cause> no_ipv6(const Look& look);
+std::optional<Cause> no_loopback(const Look& look);
+std::optional<Cause> conntrack_is_full(const Look& look);
+
+// cause_neighbours.cc: MAC addresses.
+std::optional<Cause> wrong_neighbour(const Look& look);
+std::optional<Cause> unresolved(const Look& look);
+std::optional<Cause> gateway_is_away(const Look& look);
+
+// cause_links.cc: links and ports of bridges; of the sending pod, and of the receiving one.
+std::optional<Cause> broken_wire_from(const Look& look);
+std::optional<Cause> broken_wire_to(const Look& look);
+std::optional<Cause> broken_uplink(const Look& look);
+std::optional<Cause> kept_by_bridge(const Look& look);
+std::optional<Cause> too_large(const Look& look);
+
+// cause_queues.cc: tc and XDP.
+std::optional<Cause> queued_from(const Look& look);
+std::optional<Cause> queued_to(const Look& look);
+std::optional<Cause> queued_at_uplink(const Look& look);
+
+/// "of another program or a person".
+inline constexpr const char kSomebodys[] = "of another program or a person";
+
+}  // namespace tool::probe

@@ -1,0 +1,129 @@
+#include "cnitool/probe/rule_words.h"
+
+#include <algorithm>
+
+#include "cnitool/doctor/finding.h"
+#include "cnitool/output.h"
+#include "cnitool/probe/causes.h"
+#include "libcni/common/error.h"
+#include "plugins/names/chains.h"
+#include "plugins/names/tables.h"
+
+namespace tool::probe {
+
+namespace {
+
+using cni::cat;
+using doctor::quoted;
+using netlink::Family;
+using netlink::nf::ChainId;
+using netlink::nf::TableFamily;
+
+/// Who makes tables and chains of these names.
+constexpr struct {
+  const char *table, *chain, *whose;
+} kOwners[] = {{"firewalld", "", "firewalld's"},
+               {"", "KUBE-", "kube-proxy's"},
+               {"kube-proxy", "", "kube-proxy's"},
+               {"", "cali-", "Calico's"},
+               {"", "DOCKER", "Docker's"},
+               {"docker-bridges", "", "Docker's"},
+               {"", "CILIUM", "Cilium's"},
+               {"", "ufw", "ufw's"},
+               {"", "FLANNEL", "flannel's"},
+               {names::kTablePrefix, "", "of this suite"},
+               {"", names::kChainPrefix, "of a CNI plugin"},
+               {"cni_", "", "of a CNI plugin"},
+               {"netavark", "", "podman's"},
+               {"", "LIBVIRT", "libvirt's"},
+               {"libvirt_network", "", "libvirt's"}};
+
+std::string whose(const ChainId& id) {
+  for (const auto& one : kOwners) {
+    if (id.table.starts_with(one.table) && id.chain.starts_with(one.chain)) return one.whose;
+  }
+  return kSomebodys;
+}
+
+bool is_of_iptables(const ChainId& id) {
+  constexpr std::string_view kTables[] = {"filter", "nat", "mangle", "raw", "security"};
+  return (id.family == TableFamily::kIp || id.family == TableFamily::kIp6) &&
+         std::ranges::find(kTables, id.table) != std::end(kTables);
+}
+
+}  // namespace
+
+std::string place_of(const ChainId& id) {
+  return cat("chain '", printable(id.chain), "' of table ", name_of(id.family), " ",
+             printable(id.table));
+}
+
+std::string whose_at(const ChainId& id, const Subject* where) {
+  const std::string owner = whose(id);
+  return where != nullptr && owner == kSomebodys ? "of the pod itself, or of a person" : owner;
+}
+
+// The line that nft has for a rule; its handle where nft is not installed, or the rule is gone.
+std::string text_of_rule(const ChainId& id, std::uint64_t handle, const Subject* where,
+                         Scene& scene) {
+  const std::string listing = scene.output_of(
+      where, "nft", {"-a", "list", "chain", std::string(name_of(id.family)), id.table, id.chain});
+  const std::string end = cat("# handle ", handle);
+  std::string_view rest = listing;
+  while (!rest.empty()) {
+    const std::string_view line = rest.substr(0, rest.find('\n'));
+    rest.remove_prefix(std::min(rest.size(), line.size() + 1));
+    const auto begin = line.find_first_not_of("\t ");
+    if (begin == std::string_view::npos || !line.ends_with(end)) continue;
+    return printable(std::string(line.substr(begin)));
+  }
+  return cat("handle ", handle);
+}
+
+// Lets the pods' packets pass before the rule or policy that drops them; removes nothing.
+std::string opening(const ChainId& id, const Case& one, const char* verdict) {
+  const Family family = one.question.packet.target.family();
+  const Subject& pod = one.sender != nullptr ? *one.sender : one.subject;
+  const std::string subnet = subnet_of(pod, family).str();
+  if (id.table == "firewalld") {
+    return cat("firewall-cmd --permanent --zone=trusted --add-source=", subnet,
+               " && firewall-cmd --reload");
+  }
+  if (is_of_iptables(id)) {
+    const std::string command = cat(family == Family::kIpv4 ? "iptables" : "ip6tables", " -t ",
+                                    id.table, " -I ", quoted(id.chain));
+    const char* const target = std::string_view(verdict) == "accept" ? "ACCEPT" : "RETURN";
+    return cat(command, " -s ", subnet, " -j ", target, "; ", command, " -d ", subnet, " -j ",
+               target);
+  }
+  const std::string command =
+      cat("nft insert rule ", name_of(id.family), " ", quoted(id.table), " ", quoted(id.chain));
+  if (id.family == TableFamily::kArp) {
+    return cat(command, " arp saddr ip ", subnet, " ", verdict, "; ", command, " arp daddr ip ",
+               subnet, " ", verdict);
+  }
+  const char* const ip = family == Family::kIpv4 ? "ip" : "ip6";
+  // The egress of a link is behind the translation of sources, and its ingress before that back.
+  const bool is_behind = id.family == TableFamily::kNetdev && one.flow &&
+                         one.flow->reply.destination != one.flow->original.source;
+  if (is_behind) {
+    const std::string end = one.flow->original.destination.str();
+    return cat(command, " ", ip, " daddr ", end, " ", verdict, "; ", command, " ", ip, " saddr ",
+               end, " ", verdict);
+  }
+  return cat(command, " ", ip, " saddr ", subnet, " ", verdict, "; ", command, " ", ip, " daddr ",
+             subnet, " ", verdict);
+}
+
+// Packets of neighbours have other headers than those of probes.
+std::string opening_for_neighbours(const ChainId& id, const Case& one) {
+  const Family family = one.question.packet.target.family();
+  if (id.family == TableFamily::kArp) return opening(id, one, "accept");
+  const char* const match = family == Family::kIpv4
+                                ? "ether type arp"
+                                : "icmpv6 type { nd-neighbor-solicit, nd-neighbor-advert }";
+  return cat("nft insert rule ", name_of(id.family), " ", quoted(id.table), " ", quoted(id.chain),
+             " ", match, " accept");
+}
+
+}  // namespace tool::probe

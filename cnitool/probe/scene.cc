@@ -1,0 +1,159 @@
+#include "cnitool/probe/scene.h"
+
+#include <algorithm>
+#include <cstdlib>
+
+#include "cnitool/doctor/finding.h"
+#include "cnitool/output.h"
+#include "libcni/common/error.h"
+#include "libcni/plugin/node_tool.h"
+#include "netlink/nf/legacy_table.h"
+#include "netlink/sysctl.h"
+
+namespace tool::probe {
+
+using cni::cat;
+using netlink::Family;
+using netlink::NetNs;
+
+NetNs Scene::place_of(const Subject* where) const {
+  return where == nullptr ? NetNs::current() : NetNs::open(where->netns);
+}
+
+netlink::RouteSocket& Scene::at(const Subject* where) {
+  const auto found = sockets_.find(where);
+  if (found != sockets_.end()) return found->second;
+  return sockets_.emplace(where, netlink::RouteSocket(place_of(where))).first->second;
+}
+
+const Wire& Scene::wire_of(const Subject& pod) {
+  const auto found = wires_.find(&pod);
+  if (found != wires_.end()) return found->second;
+  Wire out;
+  netlink::RouteSocket& node = at(nullptr);
+  out.inner = at(&pod).find(pod.key.ifname);
+  if (out.inner && out.inner->kind == "veth") {
+    out.outer = node.find(out.inner->peer_index);
+    // The number is that of a link there: another namespace may have it, too.
+    if (out.outer && out.outer->peer_index != out.inner->index) out.outer.reset();
+  }
+  if (!pod.bridge.empty()) out.bridge = node.find(pod.bridge);
+  if (out.bridge && out.bridge->kind != "bridge") out.bridge.reset();
+  return wires_.emplace(&pod, std::move(out)).first->second;
+}
+
+const std::vector<netlink::PolicyStep>& Scene::policy(const Subject* where, Family family) {
+  const Key key(where, family);
+  const auto found = policies_.find(key);
+  if (found != policies_.end()) return found->second;
+  return policies_.emplace(key, netlink::policy_of(at(where), family)).first->second;
+}
+
+const std::vector<netlink::LinkRoute>& Scene::routes(const Subject* where, Family family) {
+  const Key key(where, family);
+  const auto found = routes_.find(key);
+  if (found != routes_.end()) return found->second;
+  return routes_.emplace(key, at(where).all_routes(family)).first->second;
+}
+
+std::optional<std::string> Scene::sysctl(const Subject* where, const std::string& key) {
+  const NetNs::Entered there(place_of(where));
+  return netlink::read_sysctl(key);
+}
+
+int Scene::greater(const Subject* where, const std::string& link, const std::string& key) {
+  int out = 0;
+  for (const std::string& name : {std::string("all"), link}) {
+    const auto value = sysctl(where, cat("net/ipv4/conf/", name, "/", key));
+    if (value) out = std::max(out, std::atoi(value->c_str()));
+  }
+  return out;
+}
+
+std::string Scene::output_of(const Subject* where, const char* program,
+                             const std::vector<std::string>& arguments) {
+  const auto file = cni::find_node_tool(program);
+  if (!file) return {};
+  const NetNs::Entered there(place_of(where));
+  return cni::run_node_tool(*file, arguments, "").out;
+}
+
+namespace {
+
+bool has(std::string_view text, std::string_view word) {
+  return text.find(word) != std::string_view::npos;
+}
+
+// Of iptables-save with counters: "[3:252] -A FORWARD -j DROP", ":FORWARD DROP [3:252]".
+std::optional<Scene::LegacyDrop> counted_drop_in(std::string_view listing) {
+  while (!listing.empty()) {
+    const std::string_view line = listing.substr(0, listing.find('\n'));
+    listing.remove_prefix(std::min(listing.size(), line.size() + 1));
+    const bool is_rule = line.starts_with('[') && !line.starts_with("[0:") && has(line, "-A ") &&
+                         (has(line, " -j DROP") || has(line, " -j REJECT"));
+    const bool is_policy = line.starts_with(':') && has(line, " DROP [") && !has(line, "[0:");
+    if (!is_rule && !is_policy) continue;
+    const std::string_view text =
+        is_rule ? line.substr(line.find("-A ")) : line.substr(1, line.find(" [") - 1);
+    const std::string_view name = is_rule ? text.substr(3) : text;
+    return Scene::LegacyDrop{"", std::string(name.substr(0, name.find(' '))),
+                             printable(std::string(text))};
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+std::optional<Scene::LegacyDrop> Scene::legacy_drop(const Subject* where, Family family) {
+  const char* const save =
+      family == Family::kIpv4 ? "iptables-legacy-save" : "ip6tables-legacy-save";
+  for (const char* const table : {"raw", "mangle", "filter"}) {
+    bool is_used = false;
+    {
+      const NetNs::Entered there(place_of(where));
+      is_used = netlink::nf::legacy_in_use(family, table);
+    }
+    if (!is_used) continue;
+    auto found = counted_drop_in(output_of(where, save, {"-c", "-t", table}));
+    if (!found) continue;
+    found->table = table;
+    return found;
+  }
+  return std::nullopt;
+}
+
+std::optional<Ip> address_of(const Subject& one, Family family) {
+  for (const cni::Address& address : addresses_of(one)) {
+    if (address.cidr.ip.family() == family) return address.cidr.ip;
+  }
+  return std::nullopt;
+}
+
+netlink::Cidr subnet_of(const Subject& one, Family family) {
+  for (const cni::Address& address : addresses_of(one)) {
+    if (address.cidr.ip.family() == family) return address.cidr.network();
+  }
+  return {Ip::any(family), 0};
+}
+
+std::string name_of(const Subject* where) {
+  return where == nullptr ? "the node" : cat("the pod '", where->name, "'");
+}
+
+std::string prefix_of(const Subject* where) {
+  return where == nullptr ? "" : cat("in ", name_of(where), ": ");
+}
+
+std::string restart_of(const Subject& pod) {
+  return cat("restart the pod '", pod.name, "': its network namespace is made anew");
+}
+
+std::string command_in(const Subject* where, const std::string& command) {
+  if (where == nullptr) return command;
+  const bool is_list =
+      command.find(';') != std::string::npos || command.find("&&") != std::string::npos;
+  return cat("nsenter --net=", doctor::quoted(where->netns), " ",
+             is_list ? cat("sh -c ", doctor::quoted(command)) : command);
+}
+
+}  // namespace tool::probe

@@ -1,0 +1,82 @@
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "cnitool/probe/question.h"
+#include "netlink/netns.h"
+#include "netlink/route/link.h"
+#include "netlink/route/route.h"
+#include "netlink/route/routing_policy.h"
+#include "netlink/route/socket.h"
+
+/// The state of the node and of pods in which the reason for a failure is looked for: each is read
+/// once, when it is first asked for.
+namespace tool::probe {
+
+/// The links between a pod and the node.
+struct Wire {
+  std::optional<netlink::Link> inner;  ///< in the pod; empty: it does not exist
+  std::optional<netlink::Link> outer;  ///< its host veth; empty: none, or it does not exist
+  std::optional<netlink::Link>
+      bridge;  ///< that its config names; empty: none, or it does not exist
+  /// By which the node reaches the pod: the bridge or the host veth. Null: neither exists.
+  const netlink::Link* way() const { return bridge ? &*bridge : outer ? &*outer : nullptr; }
+};
+
+/// A pod is a subject, and the node is null.
+class Scene {
+ public:
+  explicit Scene(const NodeFacts& facts) : facts_(facts) {}
+  const NodeFacts& facts() const { return facts_; }
+
+  /// \throws netlink::Error where the pod is gone.
+  netlink::RouteSocket& at(const Subject* where);
+  const Wire& wire_of(const Subject& pod);
+  const std::vector<netlink::PolicyStep>& policy(const Subject* where, netlink::Family family);
+  const std::vector<netlink::LinkRoute>& routes(const Subject* where, netlink::Family family);
+  /// Empty: the key does not exist.
+  std::optional<std::string> sysctl(const Subject* where, const std::string& key);
+  /// The larger of the values for the link and for all, as the kernel takes some of
+  /// net/ipv4/conf; 0 where there is none.
+  int greater(const Subject* where, const std::string& link, const std::string& key);
+  /// Runs a program there. \return what it prints; empty where it is not installed.
+  std::string output_of(const Subject* where, const char* program,
+                        const std::vector<std::string>& arguments);
+
+  /// A rule or policy of iptables-legacy, or ip6tables-legacy, that drops and has seen packets.
+  struct LegacyDrop {
+    std::string table, chain;
+    std::string text;  ///< "-A FORWARD -s 10.1.2.2/32 -j DROP"
+  };
+  /// The first of them; empty: there is none.
+  std::optional<LegacyDrop> legacy_drop(const Subject* where, netlink::Family family);
+
+ private:
+  using Key = std::pair<const Subject*, netlink::Family>;
+  netlink::NetNs place_of(const Subject* where) const;
+
+  const NodeFacts& facts_;
+  std::map<const Subject*, netlink::RouteSocket> sockets_;
+  std::map<const Subject*, Wire> wires_;
+  std::map<Key, std::vector<netlink::PolicyStep>> policies_;
+  std::map<Key, std::vector<netlink::LinkRoute>> routes_;
+};
+
+/// The address of the pod's own interface; empty: it has none of the family.
+std::optional<Ip> address_of(const Subject& one, netlink::Family family);
+/// The subnet of a pod's address; of one address where the pod has none.
+netlink::Cidr subnet_of(const Subject& one, netlink::Family family);
+/// "the node", "the pod 'shop/web-1 (eth0)'".
+std::string name_of(const Subject* where);
+/// "", "in the pod 'shop/web-1 (eth0)': ": begins what is said of a place.
+std::string prefix_of(const Subject* where);
+/// The command as it is typed on the node.
+std::string command_in(const Subject* where, const std::string& command);
+
+/// The remedy for what is wrong in a pod's namespace, which a person carries out.
+std::string restart_of(const Subject& pod);
+
+}  // namespace tool::probe
