@@ -137,4 +137,4 @@ class Mixed(suite.NodeTest):
 
 
 if __name__ == "__main__":
-    suite.main(needs=("dnsmasq",))
+    suite.main(needs=("dnsmasq",), per_processor=2)

@@ -444,4 +444,4 @@ class MixedFirewall(FirewallTest):
 
 
 if __name__ == "__main__":
-    suite.main(needs=("iptables", "ip6tables"))
+    suite.main(needs=("iptables", "ip6tables"), per_processor=2)

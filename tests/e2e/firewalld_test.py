@@ -246,4 +246,4 @@ class Traffic(FirewallTest):
 
 
 if __name__ == "__main__":
-    suite.main(needs=("dbus-daemon", "dbus-send", "firewalld", "firewall-cmd", "iptables"))
+    suite.main(needs=("dbus-daemon", "dbus-send", "firewalld", "firewall-cmd", "iptables"), per_processor=2)

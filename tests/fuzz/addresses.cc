@@ -3,7 +3,7 @@
 #include <array>
 
 #include "netlink/types/mac.h"
-#include "plugins/host-local/cursor.h"
+#include "plugins/leases/cursor.h"
 #include "tests/fuzz/fuzz.h"
 
 namespace {
@@ -27,8 +27,8 @@ void check_text(std::string_view text) {
   if (const auto mac = Mac::parse(text)) require(Mac::parse(mac->str()) == mac, "a MAC as printed");
 }
 
-void walk(const host_local::RangeSet& set, const std::optional<Ip>& last) {
-  host_local::Cursor cursor(set, last);
+void walk(const leases::RangeSet& set, const std::optional<Ip>& last) {
+  leases::Cursor cursor(set, last);
   for (int i = 0; i < 300; ++i) {
     const auto one = cursor.next();
     if (!one) {
@@ -52,12 +52,12 @@ int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const auto subnet = Cidr::parse(lines[0]);
   if (!subnet) return 0;
   fuzz::accepts([&] {
-    const auto range = host_local::Range::make(*subnet, Ip::parse(lines[1]), Ip::parse(lines[2]),
-                                               Ip::parse(lines[3]));
+    const auto range =
+        leases::Range::make(*subnet, Ip::parse(lines[1]), Ip::parse(lines[2]), Ip::parse(lines[3]));
     require(range.start <= range.end && range.subnet.contains(range.start) &&
                 range.subnet.contains(range.end),
             "a range lies in its network");
-    const host_local::RangeSet set{{range}};
+    const leases::RangeSet set{{range}};
     cni::check_ranges(set);
     walk(set, Ip::parse(lines[4]));
   });

@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "libcni/config/json.h"
+#include "libcni/config/nearest.h"
 #include "plugins/devices/agent/dra/claim.h"
 #include "plugins/devices/agent/dra/names.h"
 #include "plugins/devices/agent/dra/parameters.h"
@@ -16,7 +17,7 @@ using fuzz::require;
 const devices::Pool& pool() {
   static const devices::Pools all =
       devices::Pools::parse(R"({"dra": {"node": "n1"}, "pools": [{"resource": "vendor.example/slot",
-          "slots": {"parent": "eth1", "count": 2},
+          "slots": {"parent": "eth1", "count": 2, "bandwidth": "1G"},
           "plugins": [{"type": "macvlan", "ipam": {"type": "host-local"}}, {"type": "tuning"}]}]})");
   return all.pools.front();
 }
@@ -35,6 +36,13 @@ void check(const devices::dra::Result& result, const devices::dra::Allocation& c
   const auto limit =
       std::ranges::find_if(limited, [](const auto& one) { return one["type"] == "bandwidth"; });
   require((*limit)["egressRate"] <= 1000, "no more than what is consumed");
+  if (std::ranges::any_of(claim.configs, &devices::dra::Config::is_from_class)) return;
+  for (const auto& [key, value] : limit->items()) {
+    require(!cni::same_but_for_case(key, "unshapedSubnets") &&
+                !cni::same_but_for_case(key, "shapedSubnets") &&
+                !cni::same_but_for_case(key, "runtimeConfig"),
+            "no traffic past the limit");
+  }
 }
 
 }  // namespace

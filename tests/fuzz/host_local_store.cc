@@ -5,16 +5,15 @@
 #include <fstream>
 #include <map>
 
-#include "plugins/host-local/allocate.h"
-#include "plugins/host-local/conf.h"
-#include "plugins/host-local/stale.h"
+#include "plugins/leases/allocate.h"
+#include "plugins/leases/stale.h"
 #include "tests/fuzz/fuzz.h"
 
 namespace {
 
 namespace fs = std::filesystem;
 using fuzz::require;
-using namespace host_local;
+using namespace leases;
 
 const std::string kBoot = "11111111-2222";
 

@@ -57,6 +57,12 @@ def rules(path):
         return [r"libcni/common/hash\.h$"], set()
     if name.startswith("plugins/state/"):
         return [r"libcni/(common|config|daemon|plugin)/", r"netlink/", r"plugins/(names|state)/"], {"nlohmann_json"}
+    if name.startswith("plugins/leases/"):
+        return [r"libcni/(common|config|daemon|plugin)/", r"netlink/", r"plugins/(common|leases|names|state)/"], {"nlohmann_json"}
+    if name.startswith("plugins/cluster-pool/agent/"):
+        is_of_grpc = name in ("plugins/cluster-pool/agent/etcd_client.cc", "plugins/cluster-pool/agent/engine_etcd.cc")
+        return [r"libcni/(common|config|daemon)/", r"netlink/types/", r"plugins/(cluster-pool/agent|leases|names|state)/",
+                r"kubernetes/"], {"nlohmann_json"} | ({"gRPC"} if is_of_grpc else set())
     if name.startswith("plugins/devices/agent/"):
         libraries = {"nlohmann_json", "iostreams"} | ({"uapi"} if in_source else set())
         if name.startswith(("plugins/devices/agent/kubelet/", "plugins/devices/agent/dra/service.", "plugins/devices/agent/dra/health.")):
@@ -67,10 +73,13 @@ def rules(path):
             libraries.add("gRPC")  # nri.pb.h
         # The runtime's results cache, which it reads.
         rooms = r"common|config|daemon|plugin" + ("|runtime" if name.startswith("plugins/devices/agent/nri/log/") else "")
-        return [rf"libcni/({rooms})/", r"netlink/", r"plugins/(devices|names|state)/",
-                r"kubernetes/"], libraries
+        beside = [r"plugins/cluster-pool/agent/block_agent\.h$"] if name == "plugins/devices/agent/blocks.h" else []
+        return [rf"libcni/({rooms})/", r"netlink/", r"plugins/(devices|leases|names|state)/",
+                r"kubernetes/", *beside], libraries
     if folder == "plugins":
         ours = [r"libcni/(common|config|daemon|plugin)/", r"netlink/", r"plugins/((common|names|state)/|list\.h$)"]
+        if path.parts[1] in ("host-local", "cluster-pool"):
+            ours.append(r"plugins/leases/")
         if path.parts[1] != "common":
             ours.append(re.escape("/".join(path.parts[:2])) + "/(?!agent/)")
         return ours, {"nlohmann_json", "uapi"} if in_source else {"nlohmann_json"}

@@ -19,7 +19,7 @@ URL = re.compile(r"https?://([\w.-]+)")
 CITED = {"SPEC.md", "CONVENTIONS.md", "network-binding-plugin.md"}
 HOSTS = re.compile(
     r"(?:.*\.)?(?:github\.com|apache\.org|kernel\.org|rfc-editor\.org|cni\.dev|netfilter\.org|w3\.org|man7\.org"
-    r"|kubernetes\.io|json-schema\.org|example\.(?:com|net|org)|localhost|127\.0\.0\.1)$")
+    r"|kubernetes\.io|json-schema\.org|example\.(?:com|net|org)|localhost|127\.0\.0\.1|192\.0\.2\.\d+)$")
 
 
 def complaints_of(path, content, names):

@@ -4,6 +4,7 @@
 import os
 import random
 import sys
+import time
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 from support import kubelet, ledger, suite  # noqa: E402
@@ -14,6 +15,8 @@ from support.ledger import SLOT  # noqa: E402
 from support.world import wait_for  # noqa: E402
 
 SLOTS, CLAIMS = 12, int(os.environ.get("PATCHBAY_DRA_CLAIMS", "60"))
+#: How many seconds the API server is away at the least; scripts/test --full: 60.
+AWAY = float(os.environ.get("PATCHBAY_DRA_AWAY", "0"))
 
 
 class Churn(DraTest):
@@ -21,6 +24,7 @@ class Churn(DraTest):
         super().setUp()
         self.random = random.Random(57)
         self.live, self.waiting, self.free = {}, [], list(range(1, SLOTS + 1))  # {number: (claim, its slot, pod)}
+        self.gone = None  # since when the API server is away
 
     def agent_dies(self):
         self.by.kill()
@@ -32,6 +36,45 @@ class Churn(DraTest):
         for number, (claim, _, _) in self.live.items():
             self.of.own_claims("shop", f"web-{number}", claim)
 
+    def server_goes(self):
+        self.api.away()
+        self.gone = time.monotonic()
+
+    def server_comes(self):
+        """After its time. Until then others are killed, live pods end, and one gets its next sandbox."""
+        gone, self.gone = self.gone, None
+        turns = [self.agent_dies, self.replace_sandbox, self.kubelet_dies, self.replace_sandbox, self.end_any]
+        for turn in range(10_000):
+            if gone is None or time.monotonic() - gone >= AWAY:
+                break
+            turns[turn % len(turns)]()
+            self.prepare_waiting()
+            self.assertEqual(ledger.holders(), self.held())
+            time.sleep(1)
+        self.api.back()
+
+    def replace_sandbox(self):
+        """Of a claim that is prepared: the kubelet prepares it again, which the API server is not needed for."""
+        if self.live:
+            number = self.random.choice(sorted(self.live))
+            claim, slot, pod = self.live[number]
+            self.remove(pod)
+            pod.remove()
+            self.assertTrue(wait_for(lambda: self.is_prepared(claim, number), 20, 0.2), self.by.log)
+            self.live[number] = claim, slot, self.pod()
+            self.add(self.live[number][2], of=f"web-{number}")
+
+    def is_prepared(self, claim, number):
+        """False as in has_ended()."""
+        try:
+            return self.prepared(claim, pod=f"web-{number}")
+        except kubelet.Refused:
+            return False
+
+    def end_any(self):
+        if self.live:
+            self.end_one()
+
     def begin_claim(self, number):
         slot = self.free.pop(0)
         self.waiting.append((number, slot, self.claim(f"web-{number}", result(f"eth1-macvlan-{slot}"), pod=f"web-{number}")))
@@ -40,9 +83,7 @@ class Churn(DraTest):
         """As a kubelet does it: what was refused, or not answered, is asked for again."""
         for one in list(self.waiting):
             number, slot, claim = one
-            try:
-                self.prepared(claim, pod=f"web-{number}")
-            except kubelet.Refused:
+            if not self.is_prepared(claim, number):
                 continue
             pod = self.pod()
             self.add(pod, of=f"web-{number}")
@@ -73,7 +114,7 @@ class Churn(DraTest):
 
     def test_ledger_kernel_slices_and_claims_agree_after_churn(self):
         self.start(slots(SLOTS, SLOT, "eth1", ipam=ledger.pool("10.60.0.0/24")))
-        events = {CLAIMS // 5: self.agent_dies, CLAIMS * 3 // 10: self.api.away, CLAIMS // 2: self.agent_dies, CLAIMS * 6 // 10: self.api.back,
+        events = {CLAIMS // 5: self.agent_dies, CLAIMS * 3 // 10: self.server_goes, CLAIMS // 2: self.agent_dies, CLAIMS * 6 // 10: self.server_comes,
                   CLAIMS * 7 // 10: self.kubelet_dies, CLAIMS * 8 // 10: self.agent_dies}
         for number in range(CLAIMS):
             events.get(number, lambda: None)()
@@ -81,7 +122,7 @@ class Churn(DraTest):
                 if self.live:
                     self.end_one()
                 else:  # all wait for the API server
-                    self.api.back()
+                    self.server_comes()
                     self.assertTrue(wait_for(lambda: self.prepare_waiting() or not self.waiting, 20, 0.2), self.by.log)
             self.begin_claim(number)
             self.prepare_waiting()
@@ -93,10 +134,13 @@ class Churn(DraTest):
             self.end_one()
         self.assertEqual((ledger.devices(), ledger.holders(), ledger.marks()), ([], {}, []))
 
+    def held(self):
+        return {f"eth1:macvlan:{slot}": pod.name for _, slot, pod in self.live.values()}
+
     def assert_agreement(self):
         wanted = {f"eth1:macvlan:{slot}": (f"uid-web-{number}", f"web-{number}") for number, (_, slot, _) in self.live.items()}
         self.assertEqual(self.promises(), wanted)
-        self.assertEqual(ledger.holders(), {f"eth1:macvlan:{slot}": pod.name for _, slot, pod in self.live.values()})
+        self.assertEqual(ledger.holders(), self.held())
         for claim, slot, pod in self.live.values():
             addresses = [word for word in pod.run("ip", "-4", "-o", "addr", "show", "net1").split() if word.startswith("10.60.")]
             attached = [(f"eth1-macvlan-{slot}", "Attached", addresses[:1])]

@@ -9,7 +9,7 @@ import time
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 from support import ledger, suite  # noqa: E402
 from support.agent import slots  # noqa: E402
-from support.claims import DraTest, result  # noqa: E402
+from support.claims import DraTest, opaque, result  # noqa: E402
 from support.dra_kubelet import encode  # noqa: E402
 from support.kubelet import Refused  # noqa: E402
 from support.ledger import SLOT  # noqa: E402
@@ -51,6 +51,20 @@ class Hostile(DraTest):
                 self.of.call(method, *claims)
             self.assertEqual(caught.exception.code, code)
 
+    def test_claims_as_long_as_the_API_takes_them_cost_no_memory(self):
+        """A namespace's user writes 32 configs of 10 KiB; in the allocation they are once more."""
+        self.assertIn("more than 262144 bytes", self.refusal(self.claim("long", result("eth1-macvlan-1"), config=[
+            opaque({"plugins": [{"type": "macvlan", "args": {"x": [[1]] * 2300}}]}) for _ in range(64)])))
+        claims = [self.claim(f"web-{n}", result(f"eth1-macvlan-{n + 1}"), pod=f"web-{n}", config=[
+            opaque({"plugins": [{"type": "macvlan", "args": {"x": [[1]] * 2300}}]}) for _ in range(20)]) for n in range(4)]
+        callers = [threading.Thread(target=self.of.prepare, args=(claim,)) for claim in claims]
+        for step in (threading.Thread.start, threading.Thread.join):
+            for caller in callers:
+                step(caller)
+        self.assertEqual(len(self.promises()), 4)
+        self.assertTrue(wait_for(lambda: self.by.memory() < 25 << 10, 5), self.by.memory())
+        self.assertLess(self.by.most_memory(), 64 << 10)  # the limit in conf-examples/kubernetes
+
     def test_names_and_bytes_that_no_kubelet_sends_end_nothing(self):
         for wrong in ({"namespace": "../../nodes", "name": "n1", "uid": "u"}, {"namespace": "shop", "name": "x" * 5000, "uid": "u"},
                       {"namespace": "", "name": "", "uid": "u"}, {"namespace": "shop", "name": "a?b", "uid": "u"},
@@ -66,4 +80,4 @@ class Hostile(DraTest):
 
 
 if __name__ == "__main__":
-    suite.main()
+    suite.main(per_processor=2)

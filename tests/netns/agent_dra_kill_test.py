@@ -168,4 +168,4 @@ class Reports(DraTest):
 
 
 if __name__ == "__main__":
-    suite.main()
+    suite.main(per_processor=2)

@@ -125,6 +125,7 @@ class Parameters(DraTest):
         ("a value that the plugin refuses", {"plugins": [{"type": "macvlan", "mode": "fast"}]},
          "plugins[0]: plugin macvlan refuses it: unknown macvlan mode: \"fast\""),
         ("no name of a link", {"ifname": "a/b"}, "parameters.ifname: expected a name of a link"),
+        ("the name of the pod's own interface", {"ifname": "eth0"}, "parameters.ifname: expected a name of a link, other than lo and eth0"),
     ]])
     def a_claim_is_refused_for(self, row):
         parameters, text = row
@@ -133,4 +134,4 @@ class Parameters(DraTest):
 
 
 if __name__ == "__main__":
-    suite.main()
+    suite.main(per_processor=2)

@@ -140,4 +140,4 @@ class Registration(DraTest):
 
 
 if __name__ == "__main__":
-    suite.main()
+    suite.main(per_processor=2)

@@ -174,6 +174,11 @@ class Shares(DraTest):
         self.prepared(self.claim("a", share("eth1-macvlan", "100M", "one"), share("eth1-macvlan", "100M", "two")))
         self.assertEqual(len(self.promises()), 2)
 
+    def test_a_claim_lets_no_traffic_past_its_limit(self):
+        self.start(SHARED)
+        claim = self.claim("a", share("eth1-macvlan", "1M"), config=[opaque({"plugins": [{"type": "bandwidth", "unshapedSubnets": ["0.0.0.0/0"]}]})])
+        self.assertIn("plugins[0].unshapedSubnets: expected no such key: the bandwidth of the claim limits all traffic", self.refusal(claim))
+
     def test_a_limit_of_the_pool_that_is_stricter_stays(self):
         self.start({**SHARED, "plugins": SHARED["plugins"] + [{"type": "bandwidth", "egressMode": "pod", "egressRate": 50_000_000,
                                                                "burstTime": 10}]})
@@ -187,4 +192,4 @@ class Shares(DraTest):
 
 
 if __name__ == "__main__":
-    suite.main()
+    suite.main(per_processor=2)

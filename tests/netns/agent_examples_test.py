@@ -157,4 +157,4 @@ class Deployed(suite.NodeTest):
 
 
 if __name__ == "__main__":
-    suite.main() if not agent.why_impossible() else sys.exit(suite.SKIPPED)
+    suite.main(per_processor=2) if not agent.why_impossible() else sys.exit(suite.SKIPPED)

@@ -112,4 +112,4 @@ class InitContainers(DraTest):
 
 
 if __name__ == "__main__":
-    suite.main()
+    suite.main(per_processor=2)

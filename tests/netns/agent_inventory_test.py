@@ -460,4 +460,4 @@ if __name__ == "__main__":
     if reason:
         print(f"skip everything: {reason}\n0 passed, 0 failed, 1 skipped", flush=True)
         sys.exit(suite.SKIPPED)
-    suite.main()
+    suite.main(per_processor=2)

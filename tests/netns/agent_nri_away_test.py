@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""patchbay-agent with --nri-socket at a runtime that starts, ends, is not installed, or finds the agent too slow."""
+"""patchbay-agent with --nri-socket at a runtime that starts, ends, is not installed, or finds the agent too slow, and how
+soon a device is free whose sandbox has ended."""
 
 import fcntl
 import os
@@ -93,5 +94,21 @@ class Away(NriNode):
         self.assertLess(self.by.memory(), 20 << 10)
 
 
+class Free(NriNode):
+    def test_a_device_is_free_30_s_after_its_pods_sandbox_was_removed(self):
+        of, web = self.runtime(), Sandbox("web")
+        self.agent()
+        self.admit(web, IDS[0])
+        of.run(web)
+        self.quiet()
+        self.of.disown(web.space, web.name)
+        of.stop_sandbox(web)
+        of.remove(web)
+        begun = time.monotonic()
+        self.assertTrue(wait_for(lambda: not ledger.devices(), 40), self.by.log)
+        self.assertGreater(time.monotonic() - begun, 25, "a kubelet that has just started lists nothing: two looks")
+        self.assertLess(time.monotonic() - begun, 34)
+
+
 if __name__ == "__main__":
-    suite.main()
+    suite.main(per_processor=3)

@@ -23,6 +23,12 @@ def call(stream, method, payload=b""):
     return ttrpc(stream, REQUEST, field(1, "nri.pkg.api.v1alpha1.Plugin") + field(2, method) + field(3, payload))
 
 
+def described(number):
+    """A sandbox whose texts are longer than any of Kubernetes."""
+    return message(1, field(1, f"{number:06}" + "x" * 600) + b"".join(field(key, "x" * 600) for key in (2, 3, 4)) + b"".join(
+        field(10, "1" * 600) for _ in range(16)) + message(8, message(5, field(1, "network") + field(2, "x" * 600))))
+
+
 REGISTERED = frame(RUNTIME_SERVICE, ttrpc(1, RESPONSE, b"")) + frame(PLUGIN_SERVICE, call(1, "Configure")) + frame(
     PLUGIN_SERVICE, call(3, "Synchronize"))
 NOISE = random.Random(57).randbytes(300_000)
@@ -44,6 +50,9 @@ ATTACKS = [
         for method in ("RunPodSandbox", "StateChange", "Synchronize", "Configure", "CreateContainer")), False),
     ("a list without an end", REGISTERED + frame(PLUGIN_SERVICE, call(5, "Synchronize", b"".join(
         message(1, field(1, f"{n}")) for n in range(4_000)) + field(3, 1))) * 40, False),
+    ("a list as long as it may be", frame(RUNTIME_SERVICE, ttrpc(1, RESPONSE, b"")) + b"".join(
+        frame(PLUGIN_SERVICE, call(2 * n + 3, "Synchronize", b"".join(map(described, range(n * 250, n * 250 + 250))) + field(3, int(n < 19))))
+        for n in range(20)), False),
     ("a text of 4 MB", REGISTERED + frame(PLUGIN_SERVICE, call(5, "RunPodSandbox", message(1, field(1, "x" * (MOST - 1000))))), False),
     ("messages within messages", REGISTERED + frame(PLUGIN_SERVICE, call(5, "RunPodSandbox", b"\x0b" * 100_000)), False),
 ]
@@ -103,7 +112,8 @@ class Hostile(NriNode):
         self.assert_serves()
         self.assertTrue(wait_for(lambda: self.by.descriptors() <= before, 5))
         self.assertTrue(all(byte == 10 or 32 <= byte for byte in self.by.log.encode()))
-        self.assertLess(self.by.memory(), 25 << 10)
+        self.assertTrue(wait_for(lambda: self.by.memory() < 16 << 10, 5), self.by.memory())
+        self.assertLess(self.by.most_memory(), 64 << 10)  # the limit in conf-examples/kubernetes
         self.assertTrue(self.by.lines())
 
     def test_a_peer_that_asks_and_does_not_read_is_left_alone(self):
@@ -207,4 +217,4 @@ class Limits(suite.NodeTest):
 
 
 if __name__ == "__main__":
-    suite.main()
+    suite.main(per_processor=2)

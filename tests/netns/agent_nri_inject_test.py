@@ -20,6 +20,8 @@ REFUSED = [
     ("a folder", DEVICES, "[{path: /dev/shm}]", "'/dev/shm' is no device node of the host"),
     ("a path outside of /dev", DEVICES, "[{path: /etc/shadow, type: c, major: 1, minor: 3}]", "no path of a device below /dev"),
     ("a path that leaves /dev", DEVICES, "[{path: /dev/../etc/x}]", "no path of a device below /dev"),
+    ("a device by a second path", DEVICES, "[{path: /dev/null}, {path: /dev//null}]", "'/dev//null' is no path of a device below /dev"),
+    ("a path that is /dev", DEVICES, "[{path: /dev/., type: c, major: 1, minor: 3}]", "'/dev/.' is no path of a device below /dev"),
     ("a path that would remove a device", DEVICES, "[{path: -/dev/null}]", "no path of a device below /dev"),
     ("a FIFO", DEVICES, "[{path: /dev/x, type: p, major: 1, minor: 3}]", "neither c nor b"),
     ("a device with half of its numbers", DEVICES, "[{path: /dev/x, type: c, major: 1}]", "belong together"),
@@ -163,7 +165,7 @@ class Inject(suite.NodeTest):
 
     def test_pre_installed_its_config_has_the_namespaces_and_a_wrong_one_allows_none(self):
         os.symlink(PROGRAM, "/run/20-patchbay-inject")
-        for config, allowed in (("allow: [shop]", True), ("", False), ("allow: shop", False), ("allow: [", False)):
+        for config, allowed in (("allow: [shop]", True), ("", False), ("allow: shop", False), ("allow: [", False), ("allow: [shop]\nallowed: [lab]", False)):
             with self.subTest(config=config):
                 self.of = Runtime(path="", config=config)
                 process = self.of.launch("/run/20-patchbay-inject", "patchbay-inject", "20")

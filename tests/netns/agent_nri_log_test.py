@@ -12,7 +12,7 @@ sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 from support import agent, suite  # noqa: E402
 from support.agent import PROGRAM  # noqa: E402
 from support.nri_runtime import Runtime, Sandbox  # noqa: E402
-from support.world import World, wait_for  # noqa: E402
+from support.world import World, run, wait_for  # noqa: E402
 
 OUT = "/run/life"
 
@@ -168,6 +168,62 @@ class Log(suite.NodeTest):
         cache("abcd", "pods", "eth0", {"cniVersion": "1.0.0"})
         of.run(pod)
         self.assertEqual(self.assert_events("connected", "sandbox run")[1]["interfaces"], INTERFACES)
+
+    def test_a_network_whose_name_has_another_pods_sandbox_lends_it_no_interface(self):
+        """Users of a namespace name their networks."""
+        of = self.runtime()
+        self.start()
+        of.plugin()
+        cache("mine", "a-victim-b", "eth0", RESULT)
+        of.run(web(id="victim"))
+        self.assertNotIn("interfaces", self.assert_events("connected", "sandbox run")[1])
+
+    def test_a_cache_that_no_DEL_has_cleaned_up_makes_no_pod_wait_for_2_s(self):
+        os.makedirs("/var/lib/cni/results")
+        for n in range(20_000):
+            open(f"/var/lib/cni/results/pods-{n:064x}-eth0", "wb").close()
+        pods = [web(id=f"{n:064x}") for n in range(20_000, 20_200)]
+        cache(pods[-1].id, "pods", "eth0", RESULT)
+        of = self.runtime(sandboxes=pods)
+        self.start()
+        of.plugin()
+        of.run(Sandbox("late"))  # while the list is logged
+        lines = self.assert_events("connected", *["sandbox exists"] * 200, "sandbox run")
+        self.assertEqual(lines[200]["interfaces"], INTERFACES)
+        self.assertIs(of.plugin().ended.is_set(), False)
+
+    def test_what_happens_after_a_sandbox_was_removed_does_not_vanish_later(self):
+        of = self.runtime()
+        self.start("--containers")
+        pod = web()
+        of.plugin()
+        of.run(pod)
+        of.remove(pod)
+        of.plugin().happen("RemovePodSandbox", pod)
+        of.plugin().happen("RemoveContainer", pod, "main")
+        before = of.plugin()
+        before.end()
+        self.assertTrue(wait_for(lambda: of.plugin() is not before, 10))
+        of.run(Sandbox("late"))
+        self.assert_events("connected", "sandbox run", "sandbox remove", "sandbox remove", "container remove", "connected", "sandbox run")
+
+    def test_a_line_that_a_full_disk_tore_hides_no_other(self):
+        os.mkdir("/run/small")
+        run("mount", "-t", "tmpfs", "-o", "size=8k", "tmpfs", "/run/small")
+        of = self.runtime(path="", config="file: /run/small/life.jsonl")
+        os.symlink(PROGRAM, "/run/10-patchbay-log")
+        self.process = of.launch("/run/10-patchbay-log", "patchbay-log", "10")
+        self.addCleanup(lambda: (self.stop(), self.process.stderr.close()))
+        for n in range(40):
+            of.run(Sandbox(f"pod{n}", netns="/run/netns/" + "x" * (100 + n)))
+        self.assertTrue(wait_for(lambda: os.stat("/run/small/life.jsonl").st_size == 8192, 5))
+        with open("/run/small/life.jsonl", "rb") as file:
+            self.assertFalse(file.read().endswith(b"\n"), "the last line is torn")
+        run("mount", "-o", "remount,size=64k", "/run/small")
+        of.run(web())
+        self.assertTrue(wait_for(lambda: os.stat("/run/small/life.jsonl").st_size > 8192, 5))
+        with open("/run/small/life.jsonl", "rb") as file:
+            self.assertEqual(json.loads(file.read().splitlines()[-1])["pod"], "web")
 
     def test_a_reader_that_does_not_read_makes_no_pod_wait_for_2_s(self):
         of = self.runtime()

@@ -91,4 +91,4 @@ class Seen(NriNode):
 
 
 if __name__ == "__main__":
-    suite.main()
+    suite.main(per_processor=2)

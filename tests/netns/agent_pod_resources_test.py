@@ -107,17 +107,38 @@ class Claims(suite.NodeTest):
             self.admit(f"web-{n}", IDS[n])
         time.sleep(1)
         self.of.ask("rules", rate=100)
+        self.assertEqual(self.claim_at_once(30), {n: [IDS[n]] for n in range(30)})
+        self.assertEqual(self.of.ask("rules")["refused"], 0)
+
+    def test_a_crowd_of_pods_is_answered_by_few_calls(self):
+        """Of those who wait while the kubelet answers others, one list says it."""
+        for n in range(30):
+            self.admit(f"web-{n}", IDS[n])
+        time.sleep(1)
+        self.of.ask("rules", delay=0.5)
+        answers = self.claim_at_once(30)
+        self.assertEqual(answers, {n: [IDS[n]] for n in range(30)})
+        calls = self.of.ask("rules", delay=0)
+        self.assertLess(calls["Get"] + calls["List"], 15, calls)
+
+    def test_where_the_list_is_too_large_each_of_a_crowd_is_asked_for_alone(self):
+        for n in range(8):
+            self.admit(f"web-{n}", IDS[n])
+        self.of.ask("rules", padding=20 << 20, delay=0.2)
+        self.assertEqual(self.claim_at_once(8), {n: [IDS[n]] for n in range(8)})
+
+    def claim_at_once(self, count):
+        """{number: answer}"""
         answers = {}
 
         def claim(n):
             answers[n] = self.by.claim("shop", f"web-{n}", f"u{n}")
-        callers = [threading.Thread(target=claim, args=(n,)) for n in range(30)]
+        callers = [threading.Thread(target=claim, args=(n,)) for n in range(count)]
         for one in callers:
             one.start()
         for one in callers:
             one.join()
-        self.assertEqual(answers, {n: [IDS[n]] for n in range(30)})
-        self.assertEqual(self.of.ask("rules")["refused"], 0)
+        return answers
 
     def test_without_a_kubelet_the_runtime_tries_again_later(self):
         self.admit("web-0", IDS[0])
@@ -142,4 +163,4 @@ if __name__ == "__main__":
     if reason:
         print(f"skip everything: {reason}\n0 passed, 0 failed, 1 skipped", flush=True)
         sys.exit(suite.SKIPPED)
-    suite.main()
+    suite.main(per_processor=2)

@@ -76,6 +76,14 @@ class Changed(SlicesTest):
         self.api.remove(API, PLURAL, self.slices()[0]["metadata"]["name"])
         self.assert_published(EXPECTED, by, 20)
 
+    def test_a_slice_that_is_removed_before_its_answer_arrives_is_published_again(self):
+        links("eth1")
+        self.api.fault("POST", PLURAL, late=1.5)
+        by = self.agent(nics("eth*"))
+        self.assert_soon(self.slices, by)
+        self.api.remove(API, PLURAL, self.slices()[0]["metadata"]["name"])
+        self.assert_published(EXPECTED, by)
+
     def test_devices_that_need_a_field_which_the_server_drops_are_left_out(self):
         put = self.api.store._put
 
@@ -120,4 +128,4 @@ class Changed(SlicesTest):
 
 
 if __name__ == "__main__":
-    suite.main() if not agent.why_impossible() else sys.exit(suite.SKIPPED)
+    suite.main(per_processor=3) if not agent.why_impossible() else sys.exit(suite.SKIPPED)

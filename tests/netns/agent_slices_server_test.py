@@ -72,4 +72,4 @@ class Server(SlicesTest):
 
 
 if __name__ == "__main__":
-    suite.main() if not agent.why_impossible() else sys.exit(suite.SKIPPED)
+    suite.main(per_processor=3) if not agent.why_impossible() else sys.exit(suite.SKIPPED)

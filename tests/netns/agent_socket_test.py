@@ -174,4 +174,4 @@ class Hostile(suite.NodeTest):
 
 
 if __name__ == "__main__":
-    suite.main()
+    suite.main(per_processor=2)

@@ -286,4 +286,4 @@ class Status(BandwidthTest):
 
 
 if __name__ == "__main__":
-    suite.main(needs=("ping",))
+    suite.main(needs=("ping",), per_processor=2)

@@ -182,4 +182,4 @@ def flood(sender, receiver, seconds):
 
 
 if __name__ == "__main__":
-    suite.main(needs=("ping",))
+    suite.main(needs=("ping",), per_processor=2)

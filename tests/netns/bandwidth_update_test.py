@@ -167,4 +167,4 @@ class Stream:
 
 
 if __name__ == "__main__":
-    suite.main(needs=("ping",))
+    suite.main(needs=("ping",), per_processor=2)

@@ -498,4 +498,4 @@ class Status(suite.NodeTest):
 
 
 if __name__ == "__main__":
-    suite.main()
+    suite.main(per_processor=2)

@@ -70,6 +70,8 @@ ROWS = [
     Row("loopback", "loopback", {}, needs("NS", "NS", "S", "", "NS", "NS"),
         "ip -n pod1 link set lo down"),
     Row("host-local", "host-local", {"ipam": IPAM}, needs("", "", "", "", "")),
+    Row("cluster-pool", "cluster-pool", {"ipam": {"type": "cluster-pool", "subnet": "10.1.2.0/24", "waitForBlock": 0}},
+        needs("", "", "", "", "")),
     Row("static", "static", STATIC, needs("", "", "", "", "")),
     Row("dhcp", "dhcp", {"ipam": {"type": "dhcp"}}, needs("", "", "", "", "")),
     Row("dummy", "dummy", {"ipam": IPAM}, needs("NS", "NS", "S", "NS", "NS", "NS"), "true"),

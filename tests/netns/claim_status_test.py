@@ -4,6 +4,7 @@
 import json
 import os
 import re
+import resource
 import subprocess
 import sys
 import time
@@ -56,11 +57,11 @@ class StatusTest(suite.NodeTest):
         self.ledger("hold", device)
         self.ledger("result", device, json.dumps(result or RESULT))
 
-    def start(self):
+    def start(self, **more):
         self.log = open("/run/status.log", "a+", encoding="utf-8")
         self.addCleanup(self.log.close)
         self.process = subprocess.Popen([PROGRAM, "serve", LEDGER, self.api.kubeconfig(), DRIVER, POOL], stdin=subprocess.PIPE,
-                                        stdout=self.log, stderr=self.log)
+                                        stdout=self.log, stderr=self.log, **more)
         self.addCleanup(self.process.wait)
         self.addCleanup(self.process.kill)
 
@@ -164,13 +165,14 @@ class Life(StatusTest):
         self.assertEqual(self.devices()[0]["shareID"], "s-1")
 
     def test_no_more_is_written_than_the_api_takes(self):
-        result = {"interfaces": [{"name": "net1", "mac": "0" * 200, "sandbox": "/x"}], "ips": [{"address": f"10.0.0.{n}/8"} for n in range(1, 41)] + [{"address": "bad"}, 7]}
+        result = {"interfaces": [{"name": "net1", "mac": "0" * 200, "sandbox": "/x"}], "ips": [{"address": "bad"}, {"address": "10.0.0.300/8"}, 7, {"address": "FD00:0::7/64"}]
+                  + [{"address": f"10.0.0.{n}/8"} for n in range(1, 41)]}
         self.start()
         self.prepare(self.claim())
         self.attach(result=result)
         self.assert_ready({"d1": ATTACHED})
         data = self.devices()[0]["networkData"]
-        self.assertEqual((len(data["ips"]), "hardwareAddress" in data), (16, False))
+        self.assertEqual((data["ips"][:2], len(data["ips"]), "hardwareAddress" in data), (["fd00::7/64", "10.0.0.1/8"], 16, False))
 
     def test_a_device_that_the_claim_has_not_is_not_written(self):
         self.start()
@@ -258,6 +260,38 @@ class Troubles(StatusTest):
             self.assert_ready({f"d{number}": PREPARED}, f"web-{number}", timeout=3)
         self.assertEqual(self.devices("web-0"), [])
 
+    def test_a_claim_that_always_fails_does_not_hold_up_others_and_is_one_line_of_the_log(self):
+        """As where a webhook of one namespace fails: by the status alone the server might be absent."""
+        uids = {name: self.claim(name, [f"d-{name}"]) for name in (f"web-{number}" for number in range(6))}
+        first = min(uids, key=uids.get)
+        self.api.fault(method="PATCH", path=f"{first}/", times=1000, status=500, reason="InternalError", message="failed calling webhook")
+        for name, uid in uids.items():
+            self.prepare(uid, name, f"d-{name}")
+        self.start()
+        for name in uids:
+            if name != first:
+                self.assert_ready({f"d-{name}": PREPARED}, name, timeout=5)
+        self.assertTrue(wait_for(lambda: len(self.api.seen("PATCH", first)) >= 3, 10))
+        self.assertEqual([line["level"] for line in self.lines() if "failed calling" in line.get("error", "")], ["warning"])
+
+    def test_without_descriptors_nothing_ends_and_the_status_is_written_when_there_are_some(self):
+        self.prepare(self.claim())
+        survived = 0
+        for most in range(9, 13):
+            with self.subTest(most=most):
+                if os.path.exists("/run/status.log"):
+                    os.unlink("/run/status.log")
+                self.start(preexec_fn=lambda most=most: resource.setrlimit(resource.RLIMIT_NOFILE, (most, 100)))
+                time.sleep(0.3)
+                self.assertIn(self.process.poll(), (None, 1), "not by a signal")  # 1: it says that it cannot start
+                if self.process.poll() is None:
+                    resource.prlimit(self.process.pid, resource.RLIMIT_NOFILE, (100, 100))
+                    self.assert_ready({"d1": PREPARED})
+                    survived += 1
+                self.process.kill()
+                self.api.patch(API, CLAIMS, "web-0", {"status": {"devices": []}}, "shop", "status")
+        self.assertGreater(survived, 0)
+
     def test_a_slow_answer_does_not_hold_up_the_end(self):
         self.api.fault(times=100, slow=30)
         self.prepare(self.claim())
@@ -306,4 +340,4 @@ if __name__ == "__main__":
     if not os.path.exists(PROGRAM):
         print("skip everything: claim_status is not built: it needs libgrpc++ and libcurl (scripts/install-deps build)\n0 passed, 0 failed, 1 skipped", flush=True)
         sys.exit(suite.SKIPPED)
-    suite.main()
+    suite.main(per_processor=2)

@@ -10,7 +10,7 @@ import sys
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 from support import suite  # noqa: E402
-from support.cnitool import cnitool, container_of, use  # noqa: E402
+from support.cnitool import UNSEEN, cnitool, container_of, use  # noqa: E402
 from support.doctor import BIN, DoctorTest, shell  # noqa: E402
 from support.plugin import OURS  # noqa: E402
 from support.snapshot import snapshot  # noqa: E402
@@ -62,7 +62,7 @@ class Asked(Questions):
         self.assertIn(self.address(self.web), run("nft", "-j", "list", "ruleset"))
         self.assertEqual(self.answer("gc", "--dry-run", "--keep-alive"), "")
         self.assertEqual(self.answer("doctor", "--container-id", "web-1"),
-                         "no problem found: net1 (back), eth0 (net)\n")
+                         f"no problem found: net1 (back), eth0 (net)\n{UNSEEN}")
         self.assert_same(before)
         gone = container_of(self.pods[1].path)
         self.pods[1].remove()
@@ -74,7 +74,7 @@ class Asked(Questions):
         got = self.ask("doctor", "--container-id", "web-1")
         self.assertEqual((got.status, got.stderr), (1, ""), str(got))
         self.assertRegex(got.stdout, r"^error    pods: network 'net', shop/web-1 \(eth0\): portmap: .*hostport")
-        self.assertTrue(got.stdout.endswith("\n1 error, 0 warnings\n"), got.stdout)
+        self.assertTrue(got.stdout.endswith(f"\n1 error, 0 warnings\n{UNSEEN}"), got.stdout)
         self.assertNotIn(gone[:12], got.stdout)  # what is wrong with others is not said
         shell(re.search("remedy: (.*)", got.stdout)[1])
         self.assertIn("no problem found", self.answer("doctor", "--container-id", "web-1"))
@@ -146,7 +146,7 @@ class OfOnePod(Questions):
         self.add(other, 8091, "--container-id", "d" * 64, "--args", NAME.replace("shop", "test"))
         self.assertEqual(self.found("--pod", "web-1"), [(ID, "back"), (ID, "net"), ("d" * 64, "net")])
         self.assertEqual(self.answer("doctor", "--pod", "web-1"), "no problem found: shop/web-1 net1 (back), "
-                         "shop/web-1 eth0 (net), test/web-1 eth0 (net)\n")
+                         f"shop/web-1 eth0 (net), test/web-1 eth0 (net)\n{UNSEEN}")
         self.assertEqual(len(json.loads(self.answer("repair", "--dry-run", "--json", "--pod", "web-1"))["attachments"]), 3)
         before = snapshot()
         for words in (("repair",), ("migrate",), ("show", "net")):

@@ -813,4 +813,4 @@ class Garbage(ToolTest):
 
 
 if __name__ == "__main__":
-    suite.main(needs=("pgrep",))
+    suite.main(needs=("pgrep",), per_processor=2)

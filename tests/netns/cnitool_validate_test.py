@@ -759,4 +759,4 @@ class Robust(Validate):
 
 
 if __name__ == "__main__":
-    suite.main()
+    suite.main(per_processor=2)

@@ -198,4 +198,4 @@ class Together(AgentTest):
 
 
 if __name__ == "__main__":
-    suite.main(needs=("ping",))
+    suite.main(needs=("ping",), per_processor=2)

@@ -191,4 +191,4 @@ class Whole(Churn):
 
 
 if __name__ == "__main__":
-    suite.main()
+    suite.main(per_processor=2)

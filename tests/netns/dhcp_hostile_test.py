@@ -292,4 +292,4 @@ class Crowd(suite.NodeTest):
 
 
 if __name__ == "__main__":
-    suite.main(needs=("dnsmasq",))
+    suite.main(needs=("dnsmasq",), per_processor=2)

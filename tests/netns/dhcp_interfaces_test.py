@@ -158,4 +158,4 @@ class Relay(Segment):
 
 
 if __name__ == "__main__":
-    suite.main(needs=("tcpdump", "tshark", "ping", "dnsmasq", "dhcrelay"))
+    suite.main(needs=("tcpdump", "tshark", "ping", "dnsmasq", "dhcrelay"), per_processor=2)

@@ -434,4 +434,4 @@ class Dhcp(suite.NodeTest):
 
 
 if __name__ == "__main__":
-    suite.main(needs=("dnsmasq", "tcpdump", "tshark", "ping"))
+    suite.main(needs=("dnsmasq", "tcpdump", "tshark", "ping"), per_processor=2)

@@ -223,4 +223,4 @@ class Time(suite.NodeTest):
 
 
 if __name__ == "__main__":
-    suite.main(needs=("tcpdump", "tshark", "ping"))
+    suite.main(needs=("tcpdump", "tshark", "ping"), per_processor=3)

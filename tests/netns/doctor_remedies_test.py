@@ -384,4 +384,4 @@ class Remedies(DoctorTest):
 
 
 if __name__ == "__main__":
-    suite.main(needs=("sysctl", "mount", "iptables"))
+    suite.main(needs=("sysctl", "mount", "iptables"), per_processor=2)

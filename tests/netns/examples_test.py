@@ -10,7 +10,7 @@ import re
 import sys
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-from support import dhcp, suite  # noqa: E402
+from support import blocks, dhcp, suite  # noqa: E402
 from support.bandwidth import BOTH, ifbs  # noqa: E402
 from support.chain import Network  # noqa: E402
 from support.configs import CONFIGS, give_device, lack, provide  # noqa: E402
@@ -56,6 +56,16 @@ def write_subnet_env(network):
             file.write(SUBNET_ENV)
 
 
+def claim_blocks(network):
+    """What patchbay-agent has claimed for a network with cluster-pool."""
+    for plugin in network.conflist["plugins"]:
+        ipam = plugin.get("ipam", {})
+        if ipam.get("type") == "cluster-pool":
+            first = ipam["subnet"].split("/")[0]
+            blocks.held(f"{first}/28", f"{first.rsplit('.', 1)[0]}.16/28", network=network.conflist["name"],
+                        of=blocks.pool(ipam["subnet"], exclude=ipam.get("exclude", ())))
+
+
 def bring_device(network):
     """The device that host-device needs: the one that it names, else that with the address of the runtime."""
     for plugin in network.conflist["plugins"]:
@@ -84,6 +94,7 @@ class Examples(suite.NodeTest):
                    if plugin["type"] in ("bridge", "flannel")]
         bring_device(network)
         serve_dhcp(network)
+        claim_blocks(network)
         write_subnet_env(network)
         before = snapshot()
         if "KUBE-MARK-MASQ" in json.dumps(network.conflist):
@@ -145,6 +156,7 @@ class Examples(suite.NodeTest):
             provide(*types(network))
             bring_device(network)
             serve_dhcp(network)
+            claim_blocks(network)
             result, failed = network.add({"deviceID": PCI}, netns=self.pod().path, container=f"pod{number}")
             self.assertIsNone(failed, f"{path}: {failed}")
 

@@ -229,4 +229,4 @@ def tell_all():
 
 
 if __name__ == "__main__":
-    suite.main(needs=("iptables-nft-restore",), summary=tell_all)
+    suite.main(needs=("iptables-nft-restore",), summary=tell_all, per_processor=2)

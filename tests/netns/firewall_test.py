@@ -456,4 +456,4 @@ class Rules(FirewallTest):
 
 
 if __name__ == "__main__":
-    suite.main(needs=("iptables", "strace"))
+    suite.main(needs=("iptables", "strace"), per_processor=2)

@@ -243,4 +243,4 @@ class Limits(ForeignTest):
 
 
 if __name__ == "__main__":
-    suite.main(needs=("ping",))
+    suite.main(needs=("ping",), per_processor=2)

@@ -502,4 +502,4 @@ class Consent(GcTest):
 
 
 if __name__ == "__main__":
-    suite.main(needs=("nsenter", "unshare"))
+    suite.main(needs=("nsenter", "unshare"), per_processor=2)

@@ -398,4 +398,4 @@ class Returned(Stage):
 
 
 if __name__ == "__main__":
-    suite.main()
+    suite.main(per_processor=2)

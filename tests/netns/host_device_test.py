@@ -392,4 +392,4 @@ class Mixed(DeviceTest):
 
 
 if __name__ == "__main__":
-    suite.main(needs=("ping",))
+    suite.main(needs=("ping",), per_processor=2)

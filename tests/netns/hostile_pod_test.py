@@ -646,4 +646,4 @@ class Kinds(HostileTest):
 
 
 if __name__ == "__main__":
-    suite.main()
+    suite.main(per_processor=2)

@@ -419,4 +419,4 @@ class Loopback(suite.NodeTest):
 
 
 if __name__ == "__main__":
-    suite.main()
+    suite.main(per_processor=2)

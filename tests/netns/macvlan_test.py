@@ -377,4 +377,4 @@ class BadInput(MacvlanTest):
 
 
 if __name__ == "__main__":
-    suite.main(needs=("ping",))
+    suite.main(needs=("ping",), per_processor=2)

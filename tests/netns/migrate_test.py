@@ -230,4 +230,4 @@ class Forms(MigrateTest):
 
 
 if __name__ == "__main__":
-    suite.main(needs=("iptables", "ip6tables"))
+    suite.main(needs=("iptables", "ip6tables"), per_processor=2)

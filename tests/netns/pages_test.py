@@ -9,7 +9,7 @@ import sys
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 from e2e.walk import PAGES as WALKED  # noqa: E402
-from support import agent, dhcp, dra_cluster, firewalld, k3s, kubelet, suite  # noqa: E402
+from support import agent, block_nodes, dhcp, dra_cluster, firewalld, k3s, kubelet, suite  # noqa: E402
 from support.cnitool import CONTAINERD, default_containerd  # noqa: E402
 from support.configs import lack, provide  # noqa: E402
 from support.pages import ROOTS_PATH, blocks, text_of, typed, walk  # noqa: E402
@@ -111,6 +111,21 @@ def node_with_nic():
     return dra_cluster.DraCluster("pods-devices")
 
 
+def two_nodes():
+    """A segment with etcd's address, and node2: a mount namespace with folders and a name of its own. `ssh` runs there."""
+    if reason := agent.why_impossible() or lack("macvlan", "cluster-pool"):
+        return reason
+    if missing := have("etcd"):
+        return f"needs {missing}"
+    provide("macvlan")
+    own_etc()
+    os.makedirs("/etc/cni/net.d", exist_ok=True)
+    run("ip", "addr", "add", "192.0.2.1/24", "dev", "eth1")
+    run("hostname", "node1")
+    os.symlink(agent.PROGRAM, "/run/tools/patchbay-agent")
+    return block_nodes.Other("node2", "/run/tools/ssh")
+
+
 def compiler():
     missing = have("cmake", "c++", "make")
     return f"needs {missing}" if missing else None
@@ -118,6 +133,7 @@ def compiler():
 
 #: {page: what makes the node that it needs, and says what is missing for that, or gives what is to be stopped}.
 PAGES = {
+    "docs/cluster-pool.md": two_nodes,
     "docs/devices.md": node_with_nic,
     "docs/dhcp.md": segment_with_dhcp,
     "docs/hostports.md": None,
@@ -129,6 +145,7 @@ PAGES = {
     "docs/limits.md": None,
     "docs/multus.md": segment,
     "docs/pod-without-network.md": None,
+    "docs/probe.md": None,
     "docs/upgrade.md": reference,
     "docs/which-config.md": uplink,
     "docs/writing-a-plugin.md": compiler,
@@ -143,6 +160,7 @@ UNTYPED = {
 }
 #: Fenced commands, by the beginning of their block: the reason why nobody types them.
 NOT_TYPED = {
+    "kubectl apply -f conf-examples/kubernetes/patchbay-install.yaml -f": "needs a cluster; netns.blocks_kubernetes plays it",
     "systemctl enable --now cni-dhcp.socket": "needs systemd; netns.dhcp_systemd plays it, with these units",
     "restorecon -R /var/lib/rancher/k3s/data/cni": "needs SELinux; install.installer sees that the label is kept",
     "skopeo copy --all": "needs a registry and a cluster; install.image reads the image and the file",

@@ -377,4 +377,4 @@ class Listing(PortmapTest):
 
 
 if __name__ == "__main__":
-    suite.main()
+    suite.main(per_processor=2)

@@ -348,4 +348,4 @@ class Denied(PortmapTest):
 
 
 if __name__ == "__main__":
-    suite.main()
+    suite.main(per_processor=2)

@@ -336,4 +336,4 @@ class Loopback(Node):
 
 
 if __name__ == "__main__":
-    suite.main()
+    suite.main(per_processor=2)

@@ -333,4 +333,4 @@ class Options(Mapped):
 
 
 if __name__ == "__main__":
-    suite.main()
+    suite.main(per_processor=2)

@@ -4,6 +4,7 @@ that lie, and command lines that say nothing."""
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 import time
@@ -12,6 +13,7 @@ sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 from support import suite  # noqa: E402
 from support.cnitool import cnitool, container_of, finish, start, use  # noqa: E402
 from support.doctor import BANDWIDTH, BIN, BRIDGE, PORTMAP, chain  # noqa: E402
+from support.plugin import OURS  # noqa: E402
 from support.probe import ProbeTest  # noqa: E402
 from support.world import Pod, run, wait_for  # noqa: E402
 
@@ -39,6 +41,21 @@ while True:
 """
 
 
+def add_macvlan(test, mode):
+    """Two pods of a macvlan network in this mode. Returns where the other end of its master is."""
+    shutil.copy(os.path.join(OURS, "macvlan"), BIN)
+    wire = Pod("wire")
+    run("ip", "link", "add", "lan0", "type", "veth", "peer", "name", "eth0", "netns", "wire")
+    run("ip", "link", "set", "lan0", "up")
+    wire.run("ip", "link", "set", "eth0", "up")
+    use({"cniVersion": "1.1.0", "name": "lan", "plugins": [
+        {"type": "macvlan", "master": "lan0", "mode": mode, "ipam": {"type": "host-local", "subnet": "10.77.0.0/24"}}]},
+        "20-lan.conflist")
+    for name in ("c", "d"):
+        test.assert_ok(cnitool("add", "lan", Pod(name).path, CNI_PATH=BIN))
+    return wire
+
+
 class Healthy(ProbeTest):
     def again(self, conf, *ports):
         """Attaches the pods by another config; the first has these ports."""
@@ -58,6 +75,19 @@ class Healthy(ProbeTest):
     def test_hostPorts_of_one_address_or_family(self):
         self.again(chain(), *({"hostPort": 8080 + n, "containerPort": 80, "protocol": "tcp", "hostIP": ip}
                               for n, ip in enumerate(("127.0.0.1", "0.0.0.0", "::", "192.0.2.1"))))
+        self.assert_silent()
+
+    def test_pods_that_do_not_reach_each_other(self):
+        add_macvlan(self, "private")
+        self.assert_silent()
+
+    def test_a_gateway_of_router_advertisements(self):
+        link = json.loads(run("ip", "-n", "outside", "-6", "-j", "addr", "show", "dev", "eth0", "scope", "link"))[0]
+        run("ip", "-6", "route", "add", "default", "via", link["addr_info"][0]["local"], "dev", "up0", "proto", "ra", "metric", "1024")
+        self.assert_silent()
+
+    def test_a_default_route_that_does_not_decide(self):
+        run("ip", "route", "add", "default", "via", "192.0.2.77", "metric", "200")
         self.assert_silent()
 
     def test_a_Service(self):
@@ -85,6 +115,19 @@ class Lost(ProbeTest):
     def test_the_table_of_hostPorts(self):
         run("nft", "delete table ip patchbay_hostport")
         self.assert_heals("hostPorts stay on the node")
+
+    def test_the_interface_of_a_pod(self):
+        self.pods[1].run("ip", "link", "set", "eth0", "name", "other")
+        answer = self.probe()
+        self.assertFalse(answer["ok"])
+        self.assertEqual([one["what"] for one in answer["findings"] if "'eth0' does not exist" not in one["what"]], [])
+        self.assertTrue(answer["findings"][0]["remedy"].startswith("restart the pod "), answer)
+
+    def test_the_carrier_of_the_link_below_a_pod(self):
+        wire = add_macvlan(self, "bridge")
+        self.assert_silent()
+        wire.run("ip", "link", "set", "eth0", "down")
+        self.assertIn("ip -d link show dev eth0", self.found("link 'eth0' of the pod", "has no carrier")[0])
 
     def test_the_table_of_masquerading(self):
         run("nft", "delete table inet patchbay_masquerade")
@@ -118,7 +161,9 @@ class Lost(ProbeTest):
 
     def test_no_size_where_nothing_arrives(self):
         self.pods[0].run("nft", "add table inet x; add chain inet x i { type filter hook input priority 0; policy drop; }")
-        self.assertEqual([one["what"] for one in self.probe()["findings"]], ["no cause was seen on the node"])
+        found = [one["what"] for one in self.probe()["findings"]]
+        self.assertEqual(len(found), 1, found)
+        self.assertIn("chain 'i' of table inet x drops packets: policy drop", found[0])
 
 
 class Liars(ProbeTest):
@@ -140,12 +185,12 @@ class Liars(ProbeTest):
 
 class CommandLine(ProbeTest):
     def test_a_target_that_is_none(self):
-        for text in ("", "x", "1.2.3.4:", "1.2.3.4:0", "1.2.3.4:65536", "[fd00::1", "fd00:0:0:0:0:0:0:1:80", "0.0.0.0", "::",
+        for text in ("", "1.2.3.4:", "1.2.3.4:0", "1.2.3.4:65536", "[fd00::1", "fd00:0:0:0:0:0:0:1:80", "0.0.0.0", "::",
                      "127.0.0.1", "224.0.0.1", "ff02::1", "255.255.255.255"):
             self.assertEqual(cnitool("probe", "--to", text, CNI_PATH=BIN).status, 2, text)
 
     def test_a_network_that_does_not_exist(self):
-        self.assertEqual(cnitool("probe", "nonet", CNI_PATH=BIN).status, 1)
+        self.assertEqual(cnitool("probe", "--network", "nonet", CNI_PATH=BIN).status, 1)
 
     def test_the_time_limit(self):
         began = time.monotonic()
@@ -159,4 +204,4 @@ class CommandLine(ProbeTest):
 
 
 if __name__ == "__main__":
-    suite.main()
+    suite.main(per_processor=2)

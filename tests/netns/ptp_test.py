@@ -413,4 +413,4 @@ class Status(PtpTest):
 
 
 if __name__ == "__main__":
-    suite.main(needs=("ping", "iptables", "ip6tables"))
+    suite.main(needs=("ping", "iptables", "ip6tables"), per_processor=2)

@@ -30,6 +30,14 @@ def example(page):
     return block, [each for each in re.findall(r'"type": "([\w-]+)"', CONFIG.search(block)[2]) if each in PLUGINS]
 
 
+def lack_of(page):
+    """Why the example cannot run here; None."""
+    block, plugins = example(page)
+    if "etcd --" in block and not shutil.which("etcd"):
+        return "there is no etcd"
+    return lack(*plugins)
+
+
 def left(place):
     """What an example leaves: what all pods share, and the files of a daemon."""
     return left_by_design(place) or place.startswith("file/run/cni/dhcp")
@@ -45,7 +53,8 @@ class Readme(suite.NodeTest):
         os.makedirs("/etc/cni/net.d", exist_ok=True)
         default_containerd()
         os.mkdir("/run/tools")
-        os.symlink("/opt/cni/bin/cnitool", "/run/tools/cnitool")
+        for name in ("cnitool", "patchbay-agent"):
+            os.symlink(f"/opt/cni/bin/{name}", f"/run/tools/{name}")
         provide("macvlan")
         run("ip", "addr", "add", "192.0.2.1/24", "dev", "eth1-out")
 
@@ -72,13 +81,13 @@ class Readme(suite.NodeTest):
 
     @suite.cases([(page, page) for page in PAGES])
     def can_be_pasted(self, page):
-        if reason := lack(*example(page)[1]):
+        if reason := lack_of(page):
             self.skipTest(reason)
         self.paste(page)
 
     def test_all_can_be_pasted_in_order_on_one_node(self):
         for page in PAGES:
-            if not lack(*example(page)[1]):
+            if not lack_of(page):
                 self.paste(page)
 
     def test_one_that_needs_a_link_of_the_node_says_so_first(self):

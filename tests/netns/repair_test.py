@@ -613,4 +613,4 @@ class Meanwhile(RepairTest):
 
 
 if __name__ == "__main__":
-    suite.main()
+    suite.main(per_processor=2)

@@ -576,4 +576,4 @@ class Sbr(suite.NodeTest):
 
 
 if __name__ == "__main__":
-    suite.main(needs=("ping", "nft"))
+    suite.main(needs=("ping", "nft"), per_processor=2)

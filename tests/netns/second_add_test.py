@@ -92,4 +92,4 @@ class SecondAdd(Stage):
 
 
 if __name__ == "__main__":
-    suite.main()
+    suite.main(per_processor=2)

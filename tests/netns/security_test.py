@@ -572,13 +572,13 @@ class Spoofing(suite.NodeTest):
     def test_the_check_lets_ARP_for_the_gateways_address_pass(self):
         """The addresses inside ARP are not compared: a pod can claim the gateway's with its own MAC
         address. docs/security.md says so; if this changes, so must that."""
-        self.assertTrue(self.takes_the_gateways_place(BRIDGE | {"macspoofchk": True}))
+        self.assertTrue(self.takes_the_gateways_place(BRIDGE | {"macspoofchk": True}, 20))
 
     def test_isolated_pods_do_not_hear_ARP_for_the_gateways_address(self):
-        self.assertFalse(self.takes_the_gateways_place(BRIDGE | {"portIsolation": True}))
+        self.assertFalse(self.takes_the_gateways_place(BRIDGE | {"portIsolation": True}, 3))
 
-    def takes_the_gateways_place(self, one):
-        """Whether a pod believes another one's gratuitous ARP."""
+    def takes_the_gateways_place(self, one, seconds):
+        """Whether a pod believes another one's gratuitous ARP within so many seconds."""
         victim, evil = self.pod("victim"), self.pod("evil")
         for pod in (victim, evil):
             self.assert_ok(cni("bridge", "ADD", one, netns=pod.path, container=pod.name))
@@ -598,7 +598,7 @@ class Spoofing(suite.NodeTest):
             return known.get("lladdr") == own
 
         # An entry does not change within its first second (net.ipv4.neigh.eth0.locktime).
-        return wait_for(believes_it, 3, 0.2)
+        return wait_for(believes_it, seconds, 0.2)
 
     def nfnetlink(self, pod):
         """Which of its sockets is the first to nf_tables, and the one after."""
@@ -773,4 +773,4 @@ class Reloads(suite.NodeTest):
 
 
 if __name__ == "__main__":
-    suite.main(needs=("prlimit",))
+    suite.main(needs=("prlimit",), per_processor=2)

@@ -12,7 +12,7 @@ import unittest.mock
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 from support import suite, world  # noqa: E402
-from support.plugin import OURS, PLUGINS, REFERENCE, cni, has_reference  # noqa: E402
+from support.plugin import OURS, PLUGINS, REFERENCE, ROOT, cni, has_reference  # noqa: E402
 from support.snapshot import snapshot  # noqa: E402
 from support.world import mount, run  # noqa: E402
 
@@ -62,6 +62,18 @@ class Suite(suite.NodeTest):
             mount("tmpfs", "/run/work", "tmpfs")
         self.assertEqual(os.listdir("/run/work"), ["checkout"])
         self.assertEqual(os.listdir("/run/work/checkout"), ["tests"])
+
+    def test_a_case_whose_process_ends_has_failed(self):
+        with open("/run/some_test.py", "w", encoding="utf-8") as file:
+            file.write(f"import os, sys\nsys.path.insert(0, '{ROOT}/tests')\nfrom support import suite\n\n\n"
+                       "class Some(suite.NodeTest):\n    def test_one(self): pass\n    def test_two(self): os._exit(0)\n"
+                       "    def test_zero(self): self.skipTest('why')\n\n\nsuite.main(per_processor=2)\n")
+        done = subprocess.run([sys.executable, "/run/some_test.py"], capture_output=True, text=True, check=False)
+        self.assertEqual(done.returncode, 1, done)
+        self.assertIn("FAIL two: its process ended\n", done.stdout)
+        self.assertRegex(done.stdout, r"(?m)^ok   one \([\d.]+ s\)$")
+        self.assertRegex(done.stdout, r"(?m)^skip zero \([\d.]+ s\): why$")
+        self.assertEqual(done.stdout.splitlines()[-1], "1 passed, 1 failed, 1 skipped")
 
     def test_every_plugin_has_its_name(self):
         for plugin in PLUGINS:

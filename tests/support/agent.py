@@ -120,10 +120,14 @@ class Agent:
     def threads(self):
         return len(os.listdir(f"/proc/{self.process.pid}/task"))
 
-    def memory(self):
+    def memory(self, kind="VmRSS"):
         """Resident memory in KiB."""
         with open(f"/proc/{self.process.pid}/status", encoding="ascii") as file:
-            return int(re.search(r"VmRSS:\s+(\d+)", file.read())[1])
+            return int(re.search(rf"{kind}:\s+(\d+)", file.read())[1])
+
+    def most_memory(self):
+        """The peak since it was started."""
+        return self.memory("VmHWM")
 
     def processor_seconds(self):
         with open(f"/proc/{self.process.pid}/stat", encoding="ascii") as file:

@@ -90,4 +90,4 @@ def main():
     if not os.path.exists(PROGRAM):
         print("skip everything: api_client is not built: it needs libcurl and libyaml (scripts/install-deps build)\n0 passed, 0 failed, 1 skipped", flush=True)
         sys.exit(suite.SKIPPED)
-    suite.main()
+    suite.main(per_processor=2)

@@ -15,7 +15,10 @@ KINDS = {("v1", "pods"): ("Pod", True, True), ("v1", "nodes"): ("Node", False, T
          ("resource.k8s.io/v1", "resourceclaims"): ("ResourceClaim", True, True),
          ("resource.k8s.io/v1", "resourceclaimtemplates"): ("ResourceClaimTemplate", True, False),
          ("resource.k8s.io/v1", "resourceslices"): ("ResourceSlice", False, False),
-         ("resource.k8s.io/v1", "deviceclasses"): ("DeviceClass", False, False)}
+         ("resource.k8s.io/v1", "deviceclasses"): ("DeviceClass", False, False),
+         ("blocks.patchbay/v1", "addressblocks"): ("AddressBlock", False, False),
+         ("blocks.patchbay/v1", "addresspools"): ("AddressPool", False, False),
+         ("blocks.patchbay/v1", "addressshortages"): ("AddressShortage", False, False)}
 #: Where a field selector reads; others are refused, as a server does.
 FIELDS = {"metadata.name", "metadata.namespace", "spec.nodeName", "spec.driver", "status.phase"}
 
@@ -116,6 +119,7 @@ class Store:
         self.version, self.oldest = 100, 100
         self.items = {kind: {} for kind in KINDS}
         self.events = []  # (version, (api, plural), type, object)
+        self.saved = None
 
     def _event(self, kind, what, item):
         self.events.append((self.version, kind, what, copy.deepcopy(item)))
@@ -204,6 +208,18 @@ class Store:
             is_meant = selected(query or {})
             items = [copy.deepcopy(item) for (of, _), item in sorted(self.items[kind].items()) if (not space or of == space) and is_meant(item)]
             return items, self.version
+
+    def save(self):
+        """A snapshot, for restore()."""
+        with self.changed:
+            self.saved = self.version, copy.deepcopy(self.items)
+
+    def restore(self):
+        """As etcd does it: objects and versions are those of before. Who watches is to be disconnected."""
+        with self.changed:
+            self.version, self.items = self.saved[0], copy.deepcopy(self.saved[1])
+            self.oldest, self.events = self.version, []
+            self.changed.notify_all()
 
     def expire(self):
         """Forgets what happened: a watch or continued list from now or earlier gets 410."""

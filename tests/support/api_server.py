@@ -165,6 +165,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
 
     def write(self, code, item, fault):
         content = json.dumps(item).encode()
+        self.api.sleep(fault.get("late", 0))
         if not fault.get("torn"):
             return self.answer(code, content)
         self.send_response(code)  # the connection ends in the middle of the body
@@ -314,7 +315,7 @@ class ApiServer:
     def fault(self, method="", path="", times=1, **what):
         """The next requests of that method ("WATCH" for a watch) whose path and query match: misbehave(), or torn, silent, lines.
 
-        status, reason, message, headers; slow: seconds; close; raw: bytes; huge: bytes; body: bytes or JSON; torn."""
+        status, reason, message, headers; slow: seconds; late: seconds, after it was done; close; raw: bytes; huge: bytes; body: bytes or JSON; torn."""
         with self.lock:
             self.faults.append({"method": method, "path": path, "times": times, **what})
 

@@ -11,7 +11,7 @@ from support.world import mount, run
 
 _CALL = {"x86_64": 321, "aarch64": 280}.get(platform.machine())
 _LIBC = ctypes.CDLL(None, use_errno=True)
-_LOAD, _PIN, _ATTACH, _QUERY, _LINK = 5, 6, 8, 16, 28
+_LOAD, _PIN, _ATTACH, _FD_OF_PROGRAM, _FD_OF_MAP, _QUERY, _LINK = 5, 6, 8, 13, 14, 16, 28
 XDP_DROP, XDP_PASS, TCX_DROP, TCX_PASS = 1, 2, 2, 0
 _INGRESS, _XDP = 46, 37
 
@@ -64,3 +64,28 @@ def attach_xdp(program, link, mode="xdp"):
     run("ip", "link", "set", "dev", link, mode, "pinned", path.value.decode())
     _LIBC.umount2(b"/run/bpf", 0)  # umount(8) leaves a file
     os.rmdir("/run/bpf")
+
+
+def programs_and_maps_of(process):
+    """The numbers of the programs and of the maps that its descriptors hold."""
+    programs, maps = set(), set()
+    folder = f"/proc/{process}/fdinfo"
+    try:
+        for name in os.listdir(folder):
+            with open(os.path.join(folder, name), encoding="ascii") as file:
+                for line in file:
+                    key, _, value = line.partition(":")
+                    if key in ("prog_id", "map_id"):
+                        (programs if key == "prog_id" else maps).add(int(value))
+    except OSError:  # it has ended, or closed one
+        pass
+    return programs, maps
+
+
+def exists(number, is_map=False):
+    """Whether the kernel has a program, or a map, of that number."""
+    try:
+        os.close(_bpf(_FD_OF_MAP if is_map else _FD_OF_PROGRAM, struct.pack("<I", number))[0])
+    except FileNotFoundError:
+        return False
+    return True

@@ -25,6 +25,7 @@ using std::chrono::milliseconds;
 
 void serve(const std::vector<std::string>& words) {
   devices::dra::ClaimStatus::Times times;
+  times.poll = std::chrono::milliseconds(500);
   times.first = milliseconds(100);
   times.most = milliseconds(1000);
   times.refused = milliseconds(500);

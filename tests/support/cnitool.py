@@ -14,6 +14,7 @@ from support.world import MS_BIND, mount
 CONF_DIR = "/run/net.d"  # in the world of a test
 RESULTS = "/var/lib/cni/results"
 CONTAINERD = "/etc/containerd/config.toml"
+UNSEEN = "not looked at: whether packets arrive; `cnitool doctor --probe` sends them\n"  # the last line of doctor
 
 
 def default_containerd():

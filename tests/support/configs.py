@@ -73,6 +73,15 @@ CONFIGS = {
           "runtimeConfig": {"ips": ["10.1.2.10"],
                             "ipRanges": [[_RANGE | {"subnet": "fd00::/64", "rangeStart": "fd00::1",
                                                     "rangeEnd": "fd00::9", "gateway": "fd00::1"}]]}}]),
+    # ADD needs a block: provide() writes what patchbay-agent would.
+    "cluster-pool": Configs(
+        {"ipam": {"type": "cluster-pool", "subnet": "10.1.2.0/24", "routes": [_ROUTE], "waitForBlock": 0}},
+        [{"ipam": {"type": "cluster-pool", **_RANGE, "subnet": "10.9.0.0/24", "rangeStart": "10.9.0.9",
+                   "rangeEnd": "10.9.0.20", "gateway": "10.9.0.1", "blockSize": 30, "exclude": ["10.9.0.12/31"],
+                   "ranges": [[_RANGE | {"blockSize": 29, "exclude": ["10.1.2.17", "10.1.2.18/31"]}]],
+                   "routes": [_EVERY_ROUTE], "dataDir": "/run/none", "resolvConf": "/etc/resolv.conf", "waitForBlock": 5},
+          "args": {"cni": {"ips": ["10.1.2.9", "10.9.0.10/24"]}},
+          "runtimeConfig": {"ips": ["10.1.2.10"]}}]),
     "static": Configs(
         {"ipam": {"type": "static", "addresses": [{"address": "10.1.2.9/24", "gateway": "10.1.2.1"}],
                   "routes": [_ROUTE], "dns": {"nameservers": ["10.1.2.53"]}}},
@@ -194,6 +203,9 @@ def provide(*plugins):
     if "flannel" in plugins:
         os.makedirs("/run/flannel", exist_ok=True)
         shutil.copy(SUBNET_ENV, "/run/flannel/subnet.env")
+    if "cluster-pool" in plugins:
+        from support import blocks
+        blocks.provide()
     if "dhcp" in plugins:
         from support import dhcp  # which needs the executables
         dhcp.play()

@@ -40,7 +40,7 @@ def shell(command):
         place[setting["key"]] = json.loads(setting["value"])
         return write(setting["file"], json.dumps(conf))
     env = environment(CNI_PATH=BIN)
-    env["PATH"] = f"{OURS}:{env['PATH']}:/usr/sbin:/sbin"
+    env["PATH"] = f"{env['PATH']}:/usr/sbin:/sbin:{OURS}"  # a plugin is called bridge, too
     done = subprocess.run(["sh", "-c", command], env=env, capture_output=True, text=True,
                           timeout=60, check=False)
     assert done.returncode == 0, f"{command}: {done.stderr}"

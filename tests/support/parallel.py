@@ -7,14 +7,22 @@ import traceback
 from support.world import own_processes
 
 
+def _take(counter):
+    """The number in a pipe, which one more replaces: who reads it has it alone."""
+    number = int.from_bytes(os.read(counter[0], 8), "little")
+    os.write(counter[1], (number + 1).to_bytes(8, "little"))
+    return number
+
+
 def parallel(function, items, per_processor=1, is_node=False):
     """[function(item) for item in items], in so many processes per processor: more than one for what
     waits for the kernel. is_node: each process plays a node of its own, whose pods are like those of the others.
-    What function returns must be JSON; an exception of it becomes an exception
+    What function returns must be JSON, and is None where the process ended; an exception of it becomes an exception
     here."""
     count = min(per_processor * (os.cpu_count() or 1), max(len(items), 1))
-    pipes = []
-    for worker in range(count):
+    counter, pipes = os.pipe(), []
+    os.write(counter[1], bytes(8))
+    for _ in range(count):
         end, out = os.pipe()
         if os.fork() == 0:
             os.close(end)
@@ -22,8 +30,9 @@ def parallel(function, items, per_processor=1, is_node=False):
                 own_processes()
             with os.fdopen(out, "w", encoding="utf-8") as file:
                 try:
-                    for index in range(worker, len(items), count):
+                    while (index := _take(counter)) < len(items):
                         file.write(json.dumps([index, function(items[index])]) + "\n")
+                        file.flush()
                 except BaseException:  # noqa: BLE001: whatever it is, the parent reports it
                     file.write(json.dumps([-1, traceback.format_exc()]) + "\n")
             os._exit(0)
@@ -39,4 +48,6 @@ def parallel(function, items, per_processor=1, is_node=False):
                 results[index] = value
     for _ in range(count):
         os.wait()
+    for end in counter:
+        os.close(end)
     return results

@@ -350,7 +350,7 @@ def left_by_design(place, bridge="cni0"):
                             "run/cni/tuning/", "run/cni/sbr/", "run/cni/vrf/", "run/cni/route-tables/",
                             "run/cni/route-tables/lock", "run/cni/firewall/", "run/cni/firewall/lock")
         return rest.startswith("var/lib/cni/") and (
-            rest.endswith(("/", "/.owners/seen")) or name in ("lock", ".lock") or rest.startswith("var/lib/cni/devices/")
+            rest.endswith(("/", "/.owners/seen")) or name in ("lock", ".lock") or rest.startswith(("var/lib/cni/devices/", "var/lib/cni/blocks/"))
             or name.startswith("last_reserved_ip."))
     if kind == "nft" and "/except_" in rest:  # goes with the last pod that needs it
         return False

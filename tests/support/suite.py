@@ -7,6 +7,7 @@ import traceback
 import unittest
 
 from support import plugin, rows
+from support.parallel import parallel
 from support.snapshot import diff, snapshot
 from support.world import Pod, World, own_processes, why_impossible
 
@@ -85,8 +86,7 @@ def spread(cls):
 class _Result(unittest.TestResult):
     def __init__(self):
         super().__init__()
-        self.passed = []
-        self.failed = []
+        self.passed, self.failed, self.skips = [], [], []
 
     def startTest(self, test):
         super().startTest(test)
@@ -102,17 +102,17 @@ class _Result(unittest.TestResult):
 
     def addSkip(self, test, reason):
         super().addSkip(test, reason)
+        self.skips.append(_name(test))
         self._line("skip", test, f": {reason}")
 
     def _failure(self, test, error):
         self.failed.append(_name(test))
-        self._line("FAIL", test)
         kind, value, trace = error
         if issubclass(kind, AssertionError):
             frame = [f for f in traceback.extract_tb(trace) if "/unittest/" not in f.filename][-1]
-            print(f"     {frame.filename}:{frame.lineno}: {value}", flush=True)
+            self._line("FAIL", test, f"\n     {frame.filename}:{frame.lineno}: {value}")
         else:
-            print("".join(traceback.format_exception(kind, value, trace)), flush=True)
+            self._line("FAIL", test, "\n" + "".join(traceback.format_exception(kind, value, trace)))
 
     def addSubTest(self, test, subtest, err):
         if err:
@@ -147,10 +147,35 @@ def _selects(word, name):
     return (word.removeprefix("!") in name) != word.startswith("!")
 
 
-def main(needs=(), needs_plugins=True, summary=lambda: None, sampled_in_guest=False):
+def _run(tests, per_processor):
+    """What became of the tests. Where more than one runs at once, each process plays a node of its own."""
+    result = _Result()
+    if per_processor == 0 or len(tests) < 2 or os.environ.get("PATCHBAY_GUEST"):
+        for test in tests:
+            test(result)
+        return result
+
+    def run(test):
+        World()  # as in main()
+        one = _Result()
+        test(one)
+        return one.passed, one.failed, one.skips
+
+    for test, found in zip(tests, parallel(run, tests, per_processor, is_node=True)):
+        if found is None:
+            print(f"FAIL {_name(test)}: its process ended", flush=True)
+        passed, failed, skips = found or ([], [_name(test)], [])
+        result.passed += passed
+        result.failed += failed
+        result.skips += skips
+    return result
+
+
+def main(needs=(), needs_plugins=True, summary=lambda: None, sampled_in_guest=False, per_processor=0):
     """Runs the tests of the calling file; arguments are words that a test's name must contain, or with
     a "!" in front must not, or with a "=" be. summary() is called before the closing line. sampled_in_guest: of what a
-    virtual machine makes slow sampled() runs a part."""
+    virtual machine makes slow sampled() runs a part. per_processor: so many tests run at once, for a file whose tests wait
+    for the pauses of a daemon and share nothing; 0: one after the other."""
     words = [a for a in sys.argv[1:] if not a.startswith("-")]
     reason = why_impossible()
     missing = plugin.have("ip", "nft", "tc", *needs)
@@ -166,13 +191,10 @@ def main(needs=(), needs_plugins=True, summary=lambda: None, sampled_in_guest=Fa
     tests = list(_each(unittest.defaultTestLoader.loadTestsFromModule(sys.modules["__main__"])))
     if sampled_in_guest and os.environ.get("PATCHBAY_GUEST"):
         tests = rows.sampled(tests)
-    result = _Result()
-    for test in tests:
-        if all(_selects(word, _name(test)) for word in words):
-            test(result)
+    result = _run([test for test in tests if all(_selects(word, _name(test)) for word in words)], per_processor)
     of_other_days = rows.remember(result.passed, result.failed) if not any(word.startswith("=") for word in words) else 0
     summary()
-    print(f"{len(result.passed)} passed, {len(result.failed) + of_other_days} failed, {len(result.skipped)} skipped",
+    print(f"{len(result.passed)} passed, {len(result.failed) + of_other_days} failed, {len(result.skips)} skipped",
           flush=True)
     if result.failed or of_other_days:
         sys.exit(1)

@@ -54,6 +54,8 @@ SUBJECTS = {
     "loopback": ({"type": "loopback"}, None),
     "static": ({"type": "static", "ipam": STATIC}, None),
     "host-local": ({"type": "host-local", "ipam": IPAM}, None),
+    "cluster-pool": ({"type": "cluster-pool", "ipam": {"type": "cluster-pool", "subnet": "10.1.2.0/24", "waitForBlock": 0}},
+                     None),
     "dhcp": ({"type": "dhcp", "ipam": {"type": "dhcp", "timeout": 20}}, None),
     "bridge": (BRIDGE, None),
     "bridge, iptables": (BRIDGE | {"ipMasqBackend": "iptables"}, None),

@@ -73,7 +73,9 @@ TEST_CASE("a chained plugin that the pool does not have is appended, and no othe
 
 TEST_CASE("the name of the interface is the claim's") {
   CHECK(merged(pool(), {config({{"ifname", "storage"}})}, "nic").ifname == "storage");
-  CHECK(refusal(config({{"ifname", "a/b"}})).find("p.ifname: expected a name of a link") == 0);
+  for (const char* const taken : {"a/b", "lo", "eth0", "a\x1b[2J"}) {
+    CHECK(refusal(config({{"ifname", taken}})).find("p.ifname: expected a name of a link") == 0);
+  }
 }
 
 TEST_CASE("unknown keys and keys that name the device are refused with their path") {
@@ -106,6 +108,10 @@ TEST_CASE("a claim names no program and no path of the node, a class may") {
   CHECK(refusal(of_plugin({{"type", "tuning"}, {"x", {{"y", "/etc/passwd"}}}}))
             .find("expected no path") != std::string::npos);
   CHECK(refusal(of_plugin(bridge)) != "none");
+  for (const char* const key : {"resolvConf", "podCidrFile", "subnetFile", "daemonSocketPath"}) {
+    CHECK(refusal(of_plugin({{"type", "macvlan"}, {"ipam", {{"type", "host-local"}, {key, "a"}}}}))
+              .find("only a DeviceClass may set it") != std::string::npos);
+  }
   CHECK(refusal(of_plugin(route)) == "none");
   CHECK(refusal(of_plugin(dhcp, true)) == "none");
   CHECK(refusal(of_plugin(file, true)) == "none");
@@ -113,6 +119,29 @@ TEST_CASE("a claim names no program and no path of the node, a class may") {
   for (int i = 0; i < 30; ++i) deep = Json::array({deep});
   CHECK(refusal(of_plugin({{"type", "tuning"}, {"x", deep}})).find("16 levels") !=
         std::string::npos);
+}
+
+TEST_CASE("a claim lets no traffic past the bandwidth that it consumes, a class may") {
+  Pool shared = pool();
+  shared.slots.front().bandwidth = 1'000'000;
+  const auto is_refused = [](const Pool& of, const Config& one) {
+    try {
+      static_cast<void>(merged(of, {one}, "nic"));
+      return false;
+    } catch (const cni::Error& e) {
+      return std::string(e.what()).find("limits all traffic") != std::string::npos;
+    }
+  };
+  for (const Json& key :
+       {Json{{"unshapedSubnets", {"0.0.0.0/0"}}}, Json{{"ShapedSubnets", {"::/0"}}},
+        Json{{"burstTime", 10'000}}, Json{{"runtimeConfig", {{"bandwidth", Json::object()}}}}}) {
+    Json plugin = {{"type", "bandwidth"}, {"egressRate", 1000}};
+    plugin.update(key);
+    CHECK(is_refused(shared, of_plugin(plugin)));
+    CHECK_FALSE(is_refused(shared, of_plugin(plugin, true)));
+    CHECK_FALSE(is_refused(pool(), of_plugin(plugin)));
+  }
+  CHECK_FALSE(is_refused(shared, of_plugin({{"type", "bandwidth"}, {"egressRate", 1000}})));
 }
 
 TEST_CASE("the consumed bandwidth becomes a limit at the end of the list") {

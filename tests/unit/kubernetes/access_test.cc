@@ -103,6 +103,11 @@ TEST_CASE("a kubeconfig that needs a program, or is not safe, is refused with th
   CHECK(refusal("    server: file:///etc/shadow\n", kToken).find("not a URL") != std::string::npos);
   CHECK(refusal("    server: https://localhost@b\n", kToken).find("not a URL") !=
         std::string::npos);
+  for (const char* const name : {"evil/", "a:1", "a@b", "\"a b\""}) {
+    CHECK(
+        refusal(kCluster + "    tls-server-name: " + name + "\n", kToken).find("tls-server-name") !=
+        std::string::npos);
+  }
   CHECK(refusal(kCluster, "    client-certificate: /c\n").find("without its key") !=
         std::string::npos);
 }

@@ -1,0 +1,65 @@
+#!/usr/bin/env python3
+"""`cnitool probe` names rules of nf_tables on every hook."""
+
+import os
+import sys
+
+sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+from support import suite  # noqa: E402
+from support.rows import sampled  # noqa: E402
+from support.troubles import TroubleTest, words  # noqa: E402
+
+
+def table(family, hook, rule, where="", **more):
+    """A rule in a chain of a table of its own."""
+    device = f" device {where}" if where else ""
+    make = (f"nft add table {family} site; nft 'add chain {family} site c {{ type filter hook {hook}{device} priority {more.pop('priority', 0)}; }}'; "
+            f"nft 'add rule {family} site c {rule}'")
+    return words(make, f"chain 'c' of table {family} site", *more.pop("parts", ()), undo=f"nft delete table {family} site", **more)
+
+
+ROWS = [
+    ("inet prerouting", table("inet", "prerouting", "ip saddr {a} drop", parts=["ip saddr {a} drop"])),
+    ("inet input", table("inet", "input", "ip saddr {a} counter drop")),
+    ("inet forward", table("inet", "forward", "ip saddr {a} drop")),
+    ("inet output", table("inet", "output", "ip daddr {a} drop")),
+    ("inet postrouting", table("inet", "postrouting", "ip daddr {p} drop")),
+    ("inet ingress of the bridge", table("inet", "ingress", "ip saddr {a} drop", "cni0")),
+    ("ip6 input", table("ip6", "input", "ip6 saddr {a6} drop")),
+    ("netdev ingress of a host veth", table("netdev", "ingress", "ip saddr {a} icmp type echo-request drop", "{va}")),
+    ("netdev ingress of the uplink", table("netdev", "ingress", "ip saddr 192.0.2.2 drop", "up0")),
+    ("netdev egress of a host veth", table("netdev", "egress", "ip daddr {a} drop", "{va}")),
+    ("netdev egress of the uplink", table("netdev", "egress", "ip protocol icmp drop", "up0")),
+    ("netdev forward to another link", table("netdev", "ingress", "ip saddr {a} icmp type echo-request fwd to lo", "{va}")),
+    ("bridge prerouting", table("bridge", "prerouting", "ip saddr {a} drop")),
+    ("bridge forward", table("bridge", "forward", "ip saddr {a} drop")),
+    ("bridge input", table("bridge", "input", "ip saddr {a} drop")),
+    ("bridge output", table("bridge", "output", "ip daddr {a} drop")),
+    ("bridge postrouting", table("bridge", "postrouting", "ip daddr {a} drop")),
+    ("arp input", table("arp", "input", "arp saddr ip {a} drop")),
+    ("arp output", table("arp", "output", "arp daddr ip {a} drop")),
+    ("bridge ARP", table("bridge", "prerouting", "ether type arp arp saddr ip {a} drop")),
+    ("neighbour solicitations", table("ip6", "input", "icmpv6 type { nd-neighbor-solicit, nd-neighbor-advert } drop")),
+    ("a queue that nobody reads", table("inet", "forward", "ip saddr {a} queue num 7")),
+    ("a reject", table("inet", "forward", "ip saddr {a} reject with icmpx type admin-prohibited")),
+    ("a chain by a map", words("nft add table ip site; nft add chain ip site deny; nft add rule ip site deny counter drop; "
+                               "nft 'add chain ip site c { type filter hook forward priority 0; }'; "
+                               "nft 'add rule ip site c ip saddr vmap { {a} : jump deny }'", "chain 'deny' of table ip site",
+                               undo="nft delete table ip site")),
+    ("a limit", table("inet", "input", "ip saddr {a} limit rate over 1/hour burst 1 packets drop")),
+    ("untracked packets of hostPorts", table("inet", "prerouting", "tcp dport 8080 notrack", priority=-300)),
+    ("a source that is rewritten", table("ip", "prerouting", "ip saddr {a} ip saddr set 10.77.0.1", priority=-300, parts=["rewrites packets", "saddr set"])),
+    ("a time to live", table("ip", "prerouting", "ip saddr {a} ip ttl set 1", priority=-150, parts=["rewrites packets", "ttl set 1"])),
+    ("a zone of the reply alone", table("inet", "prerouting", "iifname cni0 ct zone set 5", priority=-300)),
+]
+
+
+@suite.spread
+class Rules(TroubleTest):
+    @suite.cases(sampled(ROWS))
+    def names(self, row):
+        self.assert_named(row)
+
+
+if __name__ == "__main__":
+    suite.main()

@@ -1,0 +1,69 @@
+#!/usr/bin/env python3
+"""`cnitool probe` names kernel settings, neighbours, and what is wrong in a pod."""
+
+import os
+import sys
+
+sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+from support import suite  # noqa: E402
+from support.rows import sampled  # noqa: E402
+from support.troubles import TroubleTest, words  # noqa: E402
+
+
+def sysctl(key, value, good, **more):
+    return words(f"sysctl -qw {key}={value}", more.pop("what", key), undo=f"sysctl -qw {key}={good}", **more)
+
+
+# Of two that do not know each other, one that asks is enough: the other one learns from that.
+EACH = "each() { for pod in a b; do ip netns exec $pod \"$@\"; done; }; "
+ROWS = [
+    ("ip_forward", sysctl("net.ipv4.ip_forward", 0, 1, what="ip_forward is 0")),
+    ("forwarding of a link", sysctl("net.ipv4.conf.cni0.forwarding", 0, 1, what="conf/cni0/forwarding is 0")),
+    ("forwarding of the uplink", sysctl("net.ipv4.conf.up0.forwarding", 0, 1, what="conf/up0/forwarding is 0")),
+    ("IPv6 forwarding", sysctl("net.ipv6.conf.all.forwarding", 0, 1, what="ipv6/conf/all/forwarding is 0")),
+    ("rp_filter", words("sysctl -qw net.ipv4.conf.cni0.rp_filter=1; ip route add {a} dev up0", "{a}",
+                        undo="sysctl -qw net.ipv4.conf.cni0.rp_filter=0; ip route del {a} dev up0")),
+    ("rp_filter of the uplink", words("sysctl -qw net.ipv4.conf.up0.rp_filter=1; ip -n outside addr add 10.9.9.9/32 dev lo; ip link add dum0 type dummy; "
+                                      "ip link set dum0 up; ip route add 192.0.2.2 dev dum0; ip rule add oif up0 lookup 78 pref 40; ip route add default dev up0 table 78; ip rule add iif cni0 to 192.0.2.2 lookup 78 pref 41",
+                                      "rp_filter", undo="ip link del dum0; sysctl -qw net.ipv4.conf.up0.rp_filter=0; ip rule del pref 40; ip rule del pref 41; ip route flush table 78")),
+    ("icmp_echo_ignore_all", sysctl("net.ipv4.icmp_echo_ignore_all", 1, 0, what="icmp_echo_ignore_all is 1")),
+    ("echo_ignore_all of IPv6", sysctl("net.ipv6.icmp.echo_ignore_all", 1, 0, what="ipv6/icmp/echo_ignore_all is 1")),
+    ("arp_ignore", words(EACH + "each sysctl -qw net.ipv4.conf.eth0.arp_ignore=8; sysctl -qw net.ipv4.conf.cni0.arp_ignore=8; ip neigh flush dev cni0; "
+                         "ip -n a neigh flush all; ip -n b neigh flush all", "arp_ignore is 8",
+                         undo=EACH + "each sysctl -qw net.ipv4.conf.eth0.arp_ignore=0; sysctl -qw net.ipv4.conf.cni0.arp_ignore=0")),
+    ("no solicitations", words(EACH + "each sysctl -qw net.ipv4.neigh.eth0.mcast_solicit=0; sysctl -qw net.ipv4.neigh.cni0.mcast_solicit=0; ip neigh flush dev cni0; "
+                               "ip -n a neigh flush all; ip -n b neigh flush all", "mcast_solicit is 0", undo=EACH + "each sysctl -qw net.ipv4.neigh.eth0.mcast_solicit=3; "
+                               "sysctl -qw net.ipv4.neigh.cni0.mcast_solicit=3")),
+    ("disable_ipv6", words("sysctl -qw net.ipv6.conf.cni0.disable_ipv6=1", "ipv6/conf/cni0/disable_ipv6 is 1")),
+    ("route_localnet", sysctl("net.ipv4.conf.cni0.route_localnet", 0, 1, what="route_localnet is 0")),
+    ("echoes ignored in the pod", words("ip netns exec a sysctl -qw net.ipv4.icmp_echo_ignore_all=1", "icmp_echo_ignore_all is 1", "in the pod",
+                                        undo="ip netns exec a sysctl -qw net.ipv4.icmp_echo_ignore_all=0")),
+    ("time to live of a pod", words("ip netns exec a sysctl -qw net.ipv4.ip_default_ttl=1", "time to live", remedy="sysctl net.ipv4.ip_default_ttl", heals=False,
+                                    undo="ip netns exec a sysctl -qw net.ipv4.ip_default_ttl=64")),
+    ("permanent neighbour", words("ip neigh replace {a} lladdr 02:00:00:00:00:99 dev cni0 nud permanent", "neighbour {a}", "02:00:00:00:00:99",
+                                  remedy="ip neigh del {a}")),
+    ("noarp neighbour", words("ip neigh replace {a} lladdr 02:00:00:00:00:99 dev cni0 nud noarp", "neighbour {a}", "02:00:00:00:00:99")),
+    ("permanent neighbour of IPv6", words("ip -6 neigh replace {a6} lladdr 02:00:00:00:00:99 dev cni0 nud permanent", "neighbour {a6}")),
+    ("permanent neighbour of the router", words("ip neigh replace 192.0.2.2 lladdr 02:00:00:00:00:99 dev up0 nud permanent", "neighbour 192.0.2.2", "02:00:00:00:00:99",
+                                                heals=False, undo="ip neigh del 192.0.2.2 dev up0")),
+    ("permanent gateway in the pod", words("ip -n a neigh replace 10.1.2.1 lladdr 02:00:00:00:00:99 dev eth0 nud permanent", "neighbour 10.1.2.1", "in the pod")),
+    ("no router", words("ip -n outside link set eth0 arp off; ip neigh flush dev up0", "192.0.2.2", "MAC", undo="ip -n outside link set eth0 arp on", heals=False)),
+    ("route of a pod deleted", words("ip -n a route del default", "default", "in the pod", undo="ip -n a route add default via 10.1.2.1")),
+    ("address of a pod deleted", words("ip -n a addr del {a}/28 dev eth0", "{a}", "in the pod", undo="ip -n a addr add {a}/28 dev eth0; ip -n a route add default via 10.1.2.1")),
+    ("prefix of a pod too short", words("ip -n a addr add {a}/8 dev eth0; ip -n a addr del {a}/28 dev eth0; ip -n a route replace default via 10.1.2.1", "{a}/8", "/28", "in the pod",
+                                       undo="ip -n a addr add {a}/28 dev eth0; ip -n a addr del {a}/8 dev eth0; ip -n a route replace default via 10.1.2.1")),
+    ("route of a pod elsewhere", words("ip -n a route replace default via 10.1.2.14", "10.1.2.14", "in the pod", undo="ip -n a route replace default via 10.1.2.1")),
+    ("blackhole in the pod", words("ip -n a route add blackhole 192.0.2.0/24", "blackhole 192.0.2.0/24", "in the pod", undo="ip -n a route del blackhole 192.0.2.0/24")),
+    ("rule in the pod", words("ip -n a rule add prohibit pref 50", "priority 50", "prohibit", "in the pod", undo="ip -n a rule del pref 50")),
+]
+
+
+@suite.spread
+class Settings(TroubleTest):
+    @suite.cases(sampled(ROWS))
+    def names(self, row):
+        self.assert_named(row)
+
+
+if __name__ == "__main__":
+    suite.main()
