@@ -2,7 +2,8 @@
 # HTTP with the API server, by libcurl: curl.cmake.
 find_program(AGENT_PROTOC NAMES protoc)
 find_program(AGENT_PROTOC_GRPC NAMES grpc_cpp_plugin)
-pkg_check_modules(GRPC QUIET grpc++_unsecure protobuf-lite)
+pkg_check_modules(GRPC QUIET grpc++ protobuf-lite)
+pkg_check_modules(RE2 QUIET re2)
 pkg_check_modules(CURL QUIET libcurl)
 pkg_check_modules(YAML QUIET yaml-0.1)
 
@@ -39,11 +40,19 @@ set(GRPC_LINKED)
 if(CNI_AGENT)
   set(_libraries ${GRPC_LIBRARIES})
   if(CNI_STATIC_GRPC)
-    set(_libraries ${GRPC_STATIC_LIBRARIES} upb address_sorting cares re2 z)
+    set(_libraries ${GRPC_STATIC_LIBRARIES} upb address_sorting cares re2 ${RE2_STATIC_LIBRARIES} z)
   endif()
   list(REMOVE_DUPLICATES _libraries)
   list(REMOVE_ITEM _libraries pthread dl rt m atomic)  # of libc and the compiler
+  list(REMOVE_ITEM _libraries ssl crypto)  # curl.cmake has them: libcurl and gRPC use one OpenSSL
   cni_libraries(GRPC_LINKED "${CNI_STATIC_GRPC}" "${GRPC_STATIC_LIBRARY_DIRS}" ${_libraries})
+  set(_grpc ${GRPC_LINKED})
+  list(FILTER _grpc INCLUDE REGEX "/libgrpc\\.a$")
+  if(_grpc)  # as a target, so that CMake knows what has to come after the group: curl.cmake
+    add_library(grpc_core STATIC IMPORTED GLOBAL)
+    set_target_properties(grpc_core PROPERTIES IMPORTED_LOCATION ${_grpc})
+    list(TRANSFORM GRPC_LINKED REPLACE "^${_grpc}$" grpc_core)
+  endif()
   list(JOIN GRPC_LINKED "," GRPC_LINKED)
   set(GRPC_LINKED "$<LINK_GROUP:RESCAN,${GRPC_LINKED}>")
 endif()

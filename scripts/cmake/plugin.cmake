@@ -84,7 +84,7 @@ function(cni_programs)
   endforeach()
   # What all of them say that they are of: a hash of what they are linked from.
   set(linked netlink_types netlink_route netlink_nf netlink_tc netlink_bpf netlink_dbus libcni plugins_state
-             plugins_links plugins_common plugins_list ${own})
+             plugins_links plugins_common plugins_leases plugins_list ${own})
   set(note ${CMAKE_CURRENT_BINARY_DIR}/build_note.cc)
   set(script ${PROJECT_SOURCE_DIR}/scripts/cmake/build_note.cmake)
   list(TRANSFORM linked REPLACE "(.+)" "$<TARGET_FILE:\\1>" OUTPUT_VARIABLE files)

@@ -16,6 +16,8 @@ CONFIG = ("/etc/cni/net.d", "the networks, for all runtimes: *.conflist")
 RESULTS = ("/var/lib/cni/results", "the results cache of the runtime, which GC and host-local read")
 #: What a plugin keeps, as plugins/names/state.h has it.
 STATE = {
+    "cluster-pool": [("/var/lib/cni/blocks", "the blocks of each network that this node has, and wants"),
+                     ("/var/lib/cni/networks", "a folder for each network, with a file for each leased address"), RESULTS],
     "devices": [("/var/lib/cni/devices", "the ledger: a file for each device that is promised or attached"),
                 ("/run/cni/devices.sock", "the socket of patchbay-agent")],
     "dhcp": [("/run/cni/dhcp.sock", "the socket of the daemon"), ("/run/cni/dhcp", "the leases"),
