@@ -48,7 +48,8 @@ bool Keeper::check(Network& of, Block& block) {
   const bool is_others = there != seen.end() && !is_seen;
   if (block.state == State::kLost && is_others && there->second.node == block.holder) {
     const auto store = store_of(*of.held);
-    return !store || !leases::in_block(store->used(), block.cidr).empty();  // its last pod was removed
+    return !store ||
+           !leases::in_block(store->used(), block.cidr).empty();  // its last pod was removed
   }
   auto other = engine_.create(mine);
   if (other && other->machine == self_.machine && other->claim == block.claim) {
