@@ -119,8 +119,10 @@ class Watches(ClientTest):
         client = self.follow(first=100, most=1000)
         self.api.away()
         pauses = [client.event("failed")["pause"] for _ in range(6)]
-        self.assertEqual(pauses[1:5], sorted(pauses[1:5]))
+        for before, after in zip(pauses, pauses[1:]):  # those at the most differ by chance
+            self.assertTrue(before < after or after >= 1000, pauses)
         self.assertTrue(all(pause <= 1200 for pause in pauses), pauses)
+        self.assertGreaterEqual(pauses[-1], 1000)
         self.api.fault(method="WATCH", status=503, headers={"Retry-After": "2"})
         self.api.back()
         self.assertGreaterEqual(client.next(lambda line: line.get("status") == 503)["pause"], 2000)
