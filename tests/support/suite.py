@@ -83,6 +83,12 @@ def spread(cls):
     return cls
 
 
+def _say(text):
+    """A line of its own, also where processes print beside each other: print() may write its end apart."""
+    sys.stdout.write(f"{text}\n")
+    sys.stdout.flush()
+
+
 class _Result(unittest.TestResult):
     def __init__(self):
         super().__init__()
@@ -94,7 +100,7 @@ class _Result(unittest.TestResult):
 
     def _line(self, word, test, more=""):
         took = time.monotonic() - getattr(self, "begin", time.monotonic())
-        print(f"{word:4} {_name(test)} ({took:.2f} s){more}", flush=True)
+        _say(f"{word:4} {_name(test)} ({took:.2f} s){more}")
 
     def addSuccess(self, test):
         self.passed.append(_name(test))
@@ -163,7 +169,7 @@ def _run(tests, per_processor):
 
     for test, found in zip(tests, parallel(run, tests, per_processor, is_node=True)):
         if found is None:
-            print(f"FAIL {_name(test)}: its process ended", flush=True)
+            _say(f"FAIL {_name(test)}: its process ended")
         passed, failed, skips = found or ([], [_name(test)], [])
         result.passed += passed
         result.failed += failed
