@@ -52,4 +52,19 @@ std::map<std::uint64_t, std::string> kernel_symbols(const std::vector<std::uint6
   return out;
 }
 
+bool shows_kernel_symbols(const std::string& file) {
+  const std::unique_ptr<std::FILE, int (*)(std::FILE*)> in(std::fopen(file.c_str(), "re"),
+                                                           std::fclose);
+  constexpr int kMostHidden = 100;
+  char line[512];
+  for (int hidden = 0; in && hidden < kMostHidden;) {
+    if (std::fgets(line, sizeof line, in.get()) == nullptr) break;
+    const Symbol symbol = symbol_in(line);
+    if (symbol.name.empty()) continue;  // those of processors are at 0 in any case
+    if (symbol.address != 0) return true;
+    ++hidden;
+  }
+  return false;
+}
+
 }  // namespace netlink::bpf

@@ -13,4 +13,7 @@ namespace netlink::bpf {
 std::map<std::uint64_t, std::string> kernel_symbols(const std::vector<std::uint64_t>& addresses,
                                                     const std::string& file = "/proc/kallsyms");
 
+/// Whether that file shows where functions are.
+bool shows_kernel_symbols(const std::string& file = "/proc/kallsyms");
+
 }  // namespace netlink::bpf

@@ -15,8 +15,9 @@ namespace netlink::bpf {
 namespace {
 
 [[noreturn]] void refuse() {
-  throw Error("load a program into the kernel", EOPNOTSUPP,
-              "this build is without eBPF: CMake's option CNI_BPF was off");
+  throw Error(
+      "load a program into the kernel: this build is without eBPF (CMake's option CNI_BPF was off)",
+      EOPNOTSUPP);
 }
 
 }  // namespace

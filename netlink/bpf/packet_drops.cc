@@ -32,6 +32,15 @@ DropFilter compiled(const PacketFilter& filter) {
   return out;
 }
 
+// Under lockdown the verifier does not know the function, as if the kernel were without it.
+void load(Object& object) try { object.load(); } catch (const Error& e) {
+  const std::string& text = e.kernel_text();
+  const bool is_locked = text.find("cannot use helper bpf_probe_read") != std::string::npos ||
+                         text.find("unknown func bpf_probe_read") != std::string::npos;
+  if (!is_locked) throw;
+  throw Error(cat(e.operation(), " (the kernel's lockdown is \"confidentiality\")"), EPERM);
+}
+
 Object loaded(const std::vector<PacketFilter>& filters, const std::vector<Ip>& addresses,
               const EnumNames& names) {
   DropConstants constants{};
@@ -42,7 +51,7 @@ Object loaded(const std::vector<PacketFilter>& filters, const std::vector<Ip>& a
   }
   Object out("drops", drop_program::object());
   out.set_constants(std::as_bytes(std::span(&constants, 1)));
-  out.load();
+  load(out);
   const int map = out.map("addresses");
   for (std::size_t i = 0; i < std::min(addresses.size(), kMaxAddresses); ++i) {
     std::array<std::byte, 16> key{};

@@ -29,6 +29,14 @@ bool legacy_in_use(Family family, const std::string& table) {
   return names && cat("\n", *names).find(cat("\n", table, "\n")) != std::string::npos;
 }
 
+std::string legacy_tables(Family family) {
+  std::string out;
+  for (const char* const table : {"raw", "mangle", "nat", "filter", "security"}) {
+    if (legacy_in_use(family, table)) out += cat(out.empty() ? "" : ", ", table);
+  }
+  return out;
+}
+
 bool legacy_mentions(Family family, const std::string& table, std::string_view text) {
   if (!legacy_in_use(family, table)) return false;
   const bool v4 = family == Family::kIpv4;

@@ -10,6 +10,8 @@ namespace netlink::nf {
 
 /// Whether the table ("nat", "filter") is in use; to ask does not create it.
 bool legacy_in_use(Family family, const std::string& table);
+/// The names of those that are: "filter, nat".
+std::string legacy_tables(Family family);
 
 /// Whether the text is anywhere in the table, as the name of each chain is that users made: the
 /// bytes of IPT_SO_GET_ENTRIES (linux/netfilter_ipv4/ip_tables.h) are searched, not decoded. False

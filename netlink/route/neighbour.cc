@@ -35,6 +35,8 @@ bool Neighbour::is_permanent() const { return (state & NUD_PERMANENT) != 0; }
 
 bool Neighbour::is_fixed() const { return (state & (NUD_PERMANENT | NUD_NOARP)) != 0; }
 
+bool Neighbour::is_confirmed() const { return (state & NUD_REACHABLE) != 0; }
+
 bool Neighbour::has_failed() const { return (state & (NUD_INCOMPLETE | NUD_FAILED)) != 0; }
 
 std::optional<Neighbour> decode_neighbour(const Reply& reply) {
@@ -73,6 +75,15 @@ std::optional<Neighbour> find_neighbour(RouteSocket& socket, int link, const Ip&
                if (reply.type() == RTM_NEWNEIGH) out = decode_neighbour(reply);
              });
   return out;
+}
+
+RouteRequest introduce(const Neighbour& one) {
+  ndmsg head = head_of(one.link, one.ip);
+  head.ndm_state = NUD_PROBE;
+  Message message(RTM_NEWNEIGH, NLM_F_CREATE | NLM_F_EXCL | NLM_F_ACK, head);
+  message.put(NDA_DST, one.ip);
+  message.put(NDA_LLADDR, one.mac.value_or(Mac{}).bytes);
+  return {cat("introduce neighbour ", one.ip.str()), std::move(message)};
 }
 
 RouteRequest remove(const Neighbour& one) {

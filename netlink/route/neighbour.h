@@ -25,6 +25,8 @@ struct Neighbour {
   bool is_permanent() const;
   /// Whether the kernel asks nobody whether it is right (NUD_PERMANENT, NUD_NOARP).
   bool is_fixed() const;
+  /// Whether the kernel has heard from it lately (NUD_REACHABLE).
+  bool is_confirmed() const;
   /// Whether nobody has answered (NUD_INCOMPLETE, NUD_FAILED).
   bool has_failed() const;
   bool operator==(const Neighbour&) const = default;
@@ -35,6 +37,9 @@ std::optional<Neighbour> decode_neighbour(const Reply& reply);
 std::vector<Neighbour> neighbours(RouteSocket& socket);
 /// The one of an address on a link; empty: none. \throws Error.
 std::optional<Neighbour> find_neighbour(RouteSocket& socket, int link, const Ip& ip);
+/// Has the kernel believe it, and ask that host alone whether it is right (NUD_PROBE). One that is
+/// there already stays: EEXIST.
+RouteRequest introduce(const Neighbour& one);
 /// One that is gone is tolerated.
 RouteRequest remove(const Neighbour& one);
 

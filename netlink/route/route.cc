@@ -220,6 +220,17 @@ std::vector<LinkRoute> each_hop(const LinkRoute& route) {
   return out;
 }
 
+namespace {
+
+unsigned mtu_in(View metrics) {
+  for (const Attribute& one : Attributes(metrics)) {
+    if (one.type == RTAX_MTU) return one.u32();
+  }
+  return 0;
+}
+
+}  // namespace
+
 LinkRoute decode_route(const Reply& reply) {
   const auto head = reply.fixed<rtmsg>();
   LinkRoute out;
@@ -239,6 +250,7 @@ LinkRoute decode_route(const Reply& reply) {
     if (one.type == RTA_TABLE) out.table = one.u32();
     if (one.type == RTA_PRIORITY) out.priority = one.u32();
     if (one.type == RTA_NH_ID) out.nexthop = one.u32();
+    if (one.type == RTA_METRICS) out.mtu = mtu_in(one.value);
   }
   if (out.multipath.size() == 1) {
     out.link = out.multipath.front().link;

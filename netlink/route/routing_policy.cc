@@ -184,7 +184,9 @@ std::string PolicyStep::str() const {
   }
   if (source_ports) text += text_of("sport", *source_ports);
   if (ports) text += text_of("dport", *ports);
-  return cat(text, " ", text_of_action(*this));
+  const bool suppresses = action == Action::kTable && suppress_prefix >= 0;
+  return cat(text, " ", text_of_action(*this),
+             suppresses ? cat(" suppress_prefixlength ", suppress_prefix) : std::string());
 }
 
 PolicyStep decode_policy_step(const Reply& reply) {
@@ -212,7 +214,10 @@ Decision decide(const std::vector<PolicyStep>& policy, const std::vector<LinkRou
   std::uint32_t from = 0;
   for (const PolicyStep& one : policy) {
     if (one.priority < from || !selects(one, packet)) continue;
-    if (one.action == Action::kGoto) from = std::max(one.target, one.priority);
+    if (one.action == Action::kGoto) {
+      from = std::max(one.target, one.priority);
+      if (!out.jump) out.jump = one;
+    }
     if (one.action == Action::kGoto || one.action == Action::kNop) continue;
     if (one.action != Action::kTable) {
       out.rule = one;
@@ -225,7 +230,10 @@ Decision decide(const std::vector<PolicyStep>& policy, const std::vector<LinkRou
       continue;
     }
     const bool is_refusal = !refusal_of(*found).empty();
-    if (!is_refusal && static_cast<int>(found->dst.prefix) <= one.suppress_prefix) continue;
+    if (!is_refusal && static_cast<int>(found->dst.prefix) <= one.suppress_prefix) {
+      if (!out.suppressor) out.suppressor = one;
+      continue;
+    }
     out.rule = one;
     out.route = std::move(found);
     return out;

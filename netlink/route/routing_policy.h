@@ -52,6 +52,9 @@ struct Decision {
   std::optional<PolicyStep> rule = {};   ///< empty: none matched, or all that did have no route
   std::optional<LinkRoute> route = {};   ///< of the rule's table; empty: the rule itself decides
   std::optional<LinkRoute> thrown = {};  ///< a route "throw" that sent it on to the next rule
+  std::optional<PolicyStep> jump = {};   ///< the first rule "goto" that it took
+  /// The first rule that has a route, and does not take it because its prefix is too short.
+  std::optional<PolicyStep> suppressor = {};
 };
 /// Of the policy and all routes of the packet's family. A rule that is partly known is taken for
 /// one that does not match.
