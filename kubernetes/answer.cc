@@ -28,11 +28,35 @@ std::string text_at(const Json& object, const char* key) {
   return found != object.end() && found->is_string() ? found->get<std::string>() : "";
 }
 
+// What is wrong with each field, as far as the sentence does not say it: of 422 it may be cut off.
+std::string causes_in(const Json& status, const std::string& sentence) {
+  constexpr std::size_t kMost = 8;
+  const Json details = status.value("details", Json());
+  const Json causes = details.is_object() ? details.value("causes", Json()) : Json();
+  std::string out;
+  for (std::size_t i = 0; causes.is_array() && i < std::min(causes.size(), kMost); ++i) {
+    if (!causes[i].is_object()) continue;
+    const std::string text = shown(text_at(causes[i], "message"));
+    const std::string at = shown(text_at(causes[i], "field"));
+    if (text.empty() || sentence.find(text) != sentence.npos) continue;
+    out += cat("; ", at, at.empty() ? "" : ": ", text);
+  }
+  return out;
+}
+
+// The server names the user, the verb and the resource itself, if it is RBAC that refuses.
+std::string advice_for(const Answer& answer, const std::string& sentence) {
+  constexpr int kForbidden = 403;
+  const bool is_rbac = answer.status == kForbidden && sentence.find(" cannot ") != sentence.npos;
+  return is_rbac ? "; no Role or ClusterRole bound to that user allows it" : "";
+}
+
 // A failure's sentence and reason: those of a Status of meta/v1.
 ApiError failure(const std::string& what, const Json& status, Answer answer) {
   std::string sentence;
   if (status.is_object() && status.value("kind", Json()) == Json("Status")) {
     sentence = shown(text_at(status, "message"));
+    sentence += causes_in(status, sentence);
     answer.reason = shown(text_at(status, "reason")).substr(0, 64);
     const auto code = status.find("code");
     if (answer.status == 0 && code != status.end() && code->is_number_integer()) {
@@ -42,7 +66,7 @@ ApiError failure(const std::string& what, const Json& status, Answer answer) {
   }
   std::string message = cat(what, ": ", answer.status);
   if (!answer.reason.empty()) message += cat(" ", answer.reason);
-  if (!sentence.empty()) message += cat(": ", sentence);
+  if (!sentence.empty()) message += cat(": ", sentence, advice_for(answer, sentence));
   return {message, std::move(answer)};
 }
 

@@ -24,6 +24,8 @@ constexpr std::size_t kMaxIdle = 4;  // connections
 constexpr std::size_t kMaxErrorBody = 1U << 20;
 constexpr std::size_t kMaxRequest = 16U << 20;  // etcd takes 1.5 MiB
 constexpr std::chrono::seconds kNoRetryAfter{1};
+constexpr int kUnauthorized = 401;
+constexpr milliseconds kTokenPoll{1000};
 
 // Text of another's that is no UTF-8 is sent with replacement characters.
 std::string text_of(const Json& body) {
@@ -65,6 +67,7 @@ struct Client::Impl {
   const Limits limits;
   Stop stop;
   std::mutex mutex;
+  std::string refused;  // token
   std::vector<std::unique_ptr<Connection>> idle;
 };
 
@@ -77,9 +80,12 @@ Reply Client::Impl::authorized(const Request& request, const Bounds& bounds,
         [&](Connection& one) { return one.perform(request, by, bounds, on_piece); });
   };
   Reply out = perform(token);
-  if (out.status != 401 || access.token_file.empty()) return out;
-  const std::string again = token_of(access);
-  return again == token ? out : perform(again);
+  if (access.token_file.empty()) return out;
+  std::string again = token;
+  if (out.status == kUnauthorized && (again = token_of(access)) != token) out = perform(again);
+  const std::scoped_lock lock(mutex);
+  refused = out.status == kUnauthorized ? again : "";
+  return out;
 }
 
 Json Client::Impl::call(const Request& request) {
@@ -183,11 +189,11 @@ Client::List Client::list(const std::string& path, const Query& query) {
   return impl_->pages(path, query, is_expired);
 }
 
-void Client::stream(const std::string& path, milliseconds silence, const OnLine& on_line) {
+void Client::stream(const std::string& path, milliseconds most, const OnLine& on_line) {
   Lines lines(impl_->limits.line, on_line);
   const Request request{.method = "GET", .path = path};
   const Bounds bounds{.connect = impl_->limits.connect,
-                      .silence = silence,
+                      .end = Clock::now() + most,
                       .answer = impl_->limits.deadline,
                       .body = kMaxErrorBody};
   const Reply reply =
@@ -198,6 +204,25 @@ void Client::stream(const std::string& path, milliseconds silence, const OnLine&
 void Client::stop() noexcept { impl_->stop.set(); }
 bool Client::is_stopped() const noexcept { return impl_->stop.is_set(); }
 bool Client::wait(milliseconds pause) const { return impl_->stop.wait(pause); }
+
+bool Client::has_new_token() const try {
+  std::string refused;
+  {
+    const std::scoped_lock lock(impl_->mutex);
+    refused = impl_->refused;
+  }
+  return !refused.empty() && token_of(impl_->access) != refused;
+} catch (const ApiError&) {
+  return false;  // it is just being written
+}
+
+bool Client::wait_for_token(milliseconds pause) const {
+  for (; pause > kTokenPoll && !has_new_token(); pause -= kTokenPoll) {
+    if (!wait(kTokenPoll)) return false;
+  }
+  return has_new_token() ? !is_stopped() : wait(pause);
+}
+
 const Access& Client::access() const { return impl_->access; }
 
 }  // namespace kubernetes

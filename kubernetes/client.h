@@ -68,14 +68,18 @@ class Client {
   using OnLine = std::function<void(std::string_view line)>;
   /// Calls back for each whole line until the server ends the answer. A line that the end of the
   /// connection tore is none.
-  /// \param silence ends it with an error after that time without a byte.
-  void stream(const std::string& path, std::chrono::milliseconds silence, const OnLine& on_line);
+  /// \param most ends it with an error after that time, whatever arrives.
+  void stream(const std::string& path, std::chrono::milliseconds most, const OnLine& on_line);
 
   /// Ends all calls at once, and each later one: "Stopped". From any thread.
   void stop() noexcept;
   bool is_stopped() const noexcept;
   /// False: stop() was called meanwhile.
   bool wait(std::chrono::milliseconds pause) const;
+  /// Whether the file with the token has another one than that which the server refused last (401).
+  bool has_new_token() const;
+  /// wait() after a 401: ends early if has_new_token().
+  bool wait_for_token(std::chrono::milliseconds pause) const;
 
   const Access& access() const;
 

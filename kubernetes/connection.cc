@@ -117,7 +117,6 @@ struct Connection::Impl {
   // Callbacks, through which no exception passes.
   template <class Fn>
   std::size_t guarded(std::size_t size, Fn fn) noexcept {
-    heard = Clock::now();
     try {
       fn();
       return size;
@@ -144,7 +143,7 @@ struct Connection::Impl {
   Reply reply;
   std::size_t header_bytes = 0, most_body = 0;
   const OnPiece* on_piece = nullptr;
-  Clock::time_point started, heard;
+  Clock::time_point started;
   std::exception_ptr thrown;
   char problem[CURL_ERROR_SIZE] = "";
 };
@@ -257,7 +256,6 @@ milliseconds Connection::Impl::rest_of(const Bounds& bounds) const {
     if (time == milliseconds::max()) return;
     out = std::min(out, std::chrono::ceil<milliseconds>(from + time - now));
   };
-  limit(heard, bounds.silence);
   if (header_bytes == 0) limit(started, bounds.answer);
   if (bounds.end != Clock::time_point::max()) limit(bounds.end, milliseconds(0));
   return out;
@@ -289,7 +287,7 @@ void Connection::Impl::run(const Bounds& bounds) {
   thrown = nullptr;
   header_bytes = 0;
   reply = {};
-  started = heard = Clock::now();
+  started = Clock::now();
   if (curl_multi_add_handle(multi.get(), easy.get()) != CURLM_OK) throw std::bad_alloc();
   struct Removal {  // ends the transfer if it has not ended
     Impl& of;

@@ -28,8 +28,7 @@ struct Request {
 struct Bounds {
   std::chrono::milliseconds connect{};
   std::chrono::steady_clock::time_point end = std::chrono::steady_clock::time_point::max();
-  std::chrono::milliseconds silence = std::chrono::milliseconds::max();  ///< without a byte
-  std::chrono::milliseconds answer = std::chrono::milliseconds::max();   ///< until it begins
+  std::chrono::milliseconds answer = std::chrono::milliseconds::max();  ///< until it begins
   std::size_t body = 0;
 };
 

@@ -26,6 +26,9 @@ class ApiError : public std::runtime_error {
   int status() const noexcept { return answer_.status; }
   const std::string& reason() const noexcept { return answer_.reason; }
   std::optional<std::chrono::seconds> retry_after() const noexcept { return answer_.retry_after; }
+  /// The token or the certificate: another one may do.
+  bool is_unauthorized() const noexcept { return status() == 401; }
+  bool is_forbidden() const noexcept { return status() == 403; }
   bool is_not_found() const noexcept { return status() == 404; }
   /// The object changed since it was read, or exists already.
   bool is_conflict() const noexcept { return status() == 409; }

@@ -32,17 +32,22 @@ milliseconds jittered(Duration time) {
 void ListWatch::run() {
   while (!client_.is_stopped()) {
     try {
-      if (version_.empty() || Clock::now() >= resync_at_) list();
+      if (version_.empty() || lists_always_ || Clock::now() >= resync_at_) list();
       watch();
     } catch (const std::exception& e) {
       const auto* const answer = dynamic_cast<const ApiError*>(&e);
-      if (answer == nullptr || answer->is_expired() || lists_after_errors_) version_.clear();
+      if (answer == nullptr || answer->is_expired()) version_.clear();
       if (!client_.is_stopped()) pause_after(e);
     }
   }
 }
 
 void ListWatch::list() {
+  if (skips_lists_) {
+    version_ = "0";
+    resync_at_ = Clock::now() + jittered(times_.resync);
+    return;
+  }
   const auto listed = client_.list(path_, query_);
   version_.clear();  // in case the handler throws
   listed_version_ = listed.resource_version;
@@ -86,11 +91,13 @@ milliseconds ListWatch::next_pause() {
 
 void ListWatch::pause_after(const std::exception& error) {
   milliseconds pause = next_pause();
-  if (const auto* const answer = dynamic_cast<const ApiError*>(&error)) {
-    if (answer->retry_after()) pause = std::max(pause, jittered(*answer->retry_after()));
+  const auto* const answer = dynamic_cast<const ApiError*>(&error);
+  if (answer != nullptr && answer->retry_after()) {
+    pause = std::max(pause, jittered(*answer->retry_after()));
   }
   if (handler_.failed) handler_.failed(error, pause);
-  client_.wait(pause);
+  const bool is_unauthorized = answer != nullptr && answer->is_unauthorized();
+  is_unauthorized ? client_.wait_for_token(pause) : client_.wait(pause);
 }
 
 }  // namespace kubernetes

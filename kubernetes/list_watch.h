@@ -31,7 +31,7 @@ class ListWatch {
   struct Times {
     std::chrono::seconds resync{600};  ///< up to a fifth more
     std::chrono::seconds watch{290};   ///< timeoutSeconds: then the server ends a watch
-    std::chrono::seconds grace{10};    ///< after that, of a server that is silent
+    std::chrono::seconds grace{10};    ///< after that, of a server that does not end it
     std::chrono::milliseconds first{500}, most{30'000};  ///< pauses after errors, doubled
   };
 
@@ -43,9 +43,13 @@ class ListWatch {
         query_(std::move(query)),
         handler_(std::move(handler)) {}
   void set_times(const Times& times) { times_ = times; }
-  /// Lists again after each error, too: a server that was restored from an older snapshot does not
-  /// have the place any more from which a watch would go on, and says nothing.
-  void list_after_errors() { lists_after_errors_ = true; }
+  /// Lists before each watch, however the last one ended: a server that was restored from an older
+  /// snapshot does not have the place any more from which a watch would go on, and says nothing.
+  void list_always() { lists_always_ = true; }
+  /// Instead of a list, watches from any state that the server has, with a change for each object
+  /// of it: for whoever may miss one, and has no room for all of them at once. `listed` is not
+  /// called.
+  void skip_lists() { skips_lists_ = true; }
   /// resourceVersion of the last list. In the thread of run().
   const std::string& listed_version() const { return listed_version_; }
 
@@ -64,7 +68,7 @@ class ListWatch {
   const Query query_;
   const Handler handler_;
   Times times_;
-  bool lists_after_errors_ = false;
+  bool lists_always_ = false, skips_lists_ = false;
   std::string listed_version_;
   std::string version_;  ///< from which the next watch goes on; "": list first
   std::chrono::steady_clock::time_point resync_at_;
