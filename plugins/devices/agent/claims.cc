@@ -159,7 +159,7 @@ void Core::find_link(std::size_t pool, Entry& entry) const {
 
 bool Core::concerns(const Pod& pod) {
   require_ledger();
-  return entries_.concerns(pod);
+  return entries_.concerns(pod, asks_for_none_);
 }
 
 std::vector<std::string> Core::claim(const Pod& pod, const std::vector<Owned>& owned,
@@ -208,7 +208,7 @@ std::vector<std::string> Core::claim(const Pod& pod, const std::vector<Owned>& o
 
 bool Core::has_unclaimed() { return entries_.find(&Entry::is_unclaimed).has_value(); }
 
-bool Core::reconcile(const std::vector<PodDevices>& listed, std::int64_t now) {
+bool Core::reconcile(const std::vector<PodDevices>& listed, const Moment& now) {
   const Listing listing(listed);
   // A kubelet that has just started has no pod before it reaches the API server.
   const bool is_list = !listed.empty();

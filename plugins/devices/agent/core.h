@@ -39,8 +39,7 @@ class Core {
 
   /// The config. Constant.
   const Pools& pools() const { return pools_; }
-  /// The resources of the config, in its order. Constant.
-  std::vector<std::string> resources() const;
+  std::vector<std::string> resources() const;  ///< of the config, in its order. Constant
   /// Whether it is one of them, or pods have its devices: it was one, or is another instance's.
   bool has_resource(const std::string& resource);
   /// All devices of a resource, sorted by id; none for an unknown resource.
@@ -57,9 +56,10 @@ class Core {
   void on_refresh(std::function<void()> refreshed) { refreshed_ = std::move(refreshed); }
   /// Looks again at links, sysfs and ledger.
   void refresh();
-  /// All that is offered, and what is not.
-  Stock stock() const;
-  /// For metrics and status: the ResourceSlices of this node; nullopt: it has no DRA.
+  /// Who knows that a pod asks for no device; as subscribe().
+  void know_pods(IsPod knows) { asks_for_none_ = std::move(knows); }
+  Stock stock() const;  ///< all that is offered, and what is not
+  /// For metrics and status: slices of this node; nullopt: it has no DRA.
   void note_slices(const dra::SliceState& state);
   std::optional<dra::SliceState> slices() const;
 
@@ -86,9 +86,9 @@ class Core {
   /// Writes the pods that PodResources lists into promised entries, and removes entries of pods
   /// that it does not list any more, unless it has their folder. A list without any pod may be that
   /// of a kubelet that has just started: then the folder must have been seen to be removed.
-  /// \param now Unix time at which the list was asked for.
+  /// \param now when the list was asked for.
   /// \return has_unclaimed().
-  bool reconcile(const std::vector<PodDevices>& listed, std::int64_t now);
+  bool reconcile(const std::vector<PodDevices>& listed, const Moment& now);
   /// Whether a device is promised to a pod that is not known yet.
   bool has_unclaimed();
 
@@ -137,6 +137,7 @@ class Core {
   LedgerCache entries_{ledger_};
   const Sysfs sysfs_;
   std::function<void()> changed_, allocated_, refreshed_;
+  IsPod asks_for_none_;
 
   mutable std::mutex mutex_;  // for what is below
   Stock stock_;

@@ -18,6 +18,7 @@
 #include "netlink/route/link_watch.h"
 #include "plugins/devices/agent/dra/driver.h"
 #include "plugins/devices/agent/dra/init_devices.h"
+#include "plugins/devices/agent/dra/pod_specs.h"
 #include "plugins/devices/agent/dra/slices/publisher.h"
 #include "plugins/devices/agent/dra/slices/withdraw.h"
 #include "plugins/devices/agent/dra/status/claim_status.h"
@@ -82,7 +83,7 @@ class Attention {
 
   // Whether a device is promised to a pod that is not known yet.
   bool has_unclaimed() try {
-    const auto now = static_cast<std::int64_t>(std::time(nullptr));
+    const Moment now{static_cast<std::int64_t>(std::time(nullptr)), cni::EventLoop::now()};
     const bool out = core_.reconcile(pods_.list(), now);
     last_error_.clear();
     return out;
@@ -144,6 +145,14 @@ Wanted wanted_by(Core& core) {
           .driver = core.pools().dra.value_or(Dra{.driver = ""}).driver};
 }
 
+// Nothing without claims.
+std::unique_ptr<dra::PodSpecs> pod_specs_of(Core& core) {
+  if (!core.pools().dra) return nullptr;
+  auto out = std::make_unique<dra::PodSpecs>(*core.pools().dra);
+  core.know_pods([&specs = *out](const Pod& pod) { return specs.asks_for_none(pod); });
+  return out;
+}
+
 // Nothing where all pools are those of DRA, whose claims name their pod.
 std::unique_ptr<dra::InitDevices> init_devices_of(Core& core, const std::string& ledger) {
   const Pools& pools = core.pools();
@@ -197,6 +206,7 @@ void serve(Pools pools, const Paths& paths, const StartBeside& beside) {
   PodResources pods(paths.kubelet_dir, wanted_by(core));
   Attention attention(core, pods);
   core.on_allocate([&attention] { attention.wake(); });
+  const auto specs = pod_specs_of(core);
   const auto init_devices = init_devices_of(core, paths.places.ledger);
   const SocketServer server(paths.socket, core, pods, unlisted_by(init_devices.get()));
   const Kubelet kubelet(core, paths.kubelet_dir);

@@ -52,7 +52,7 @@ void LedgerCache::note(const std::vector<PodDevices>& listed) {
   }
 }
 
-bool LedgerCache::concerns(const Pod& pod) {
+bool LedgerCache::concerns(const Pod& pod, const IsPod& asks_for_none) {
   const auto is_its = [&](const std::optional<Pod>& one) {
     return one && (one->has_name_of(pod) || one->is(pod));
   };
@@ -60,12 +60,13 @@ bool LedgerCache::concerns(const Pod& pod) {
   if (!listed_) return true;
   look();
   if (listed_->contains(pod.str())) return true;
-  return std::ranges::any_of(entries_, [&](const auto& item) {
-    const Entry& one = item.second;
-    const bool is_near = one.claim && one.claim->space == pod.space;
-    return is_near || one.is_unclaimed() || !one.is_readable() || is_its(one.pod) ||
-           (one.holder && is_its(one.holder->pod));
-  });
+  bool is_near = false;
+  for (const auto& [id, one] : entries_) {
+    is_near |= one.claim && one.claim->space == pod.space;
+    const bool is_own = is_its(one.pod) || (one.holder && is_its(one.holder->pod));
+    if (is_own || one.is_unclaimed() || !one.is_readable()) return true;
+  }
+  return is_near && !(asks_for_none && asks_for_none(pod));
 }
 
 // A claim whose entry goes may have been unprepared, or have lost it: the kubelet knows.

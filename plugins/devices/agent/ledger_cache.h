@@ -13,6 +13,8 @@
 
 namespace devices {
 
+using IsPod = std::function<bool(const Pod& pod)>;
+
 /// The entries of the ledger, and the pods that PodResources listed last. Only files that changed
 /// since the last look are read, by inotify(7): a node may have hundreds of devices, and each ADD
 /// asks for all entries several times. Thread-safe. The kernel reports a change before its system
@@ -30,8 +32,9 @@ class LedgerCache {
   /// kubelet. An entry is the pod's, or of a pod of its name, or promised to a pod that is not
   /// known, or cannot be read; or a pod of its name is listed, whose entry may be lost; or it may
   /// have reserved a claim of its namespace that was prepared for another pod, of which the kubelet
-  /// alone knows. True before the first list.
-  bool concerns(const Pod& pod);
+  /// alone knows, unless the pod is known to ask for no device. True before the first list.
+  /// \param asks_for_none may be empty; must not call this object.
+  bool concerns(const Pod& pod, const IsPod& asks_for_none = {});
 
  private:
   void look();

@@ -122,9 +122,10 @@ void define(CLI::App& app, Options& options) {
   list->fallthrough();
   list->add_flag("--json", options.list_json, "as JSON");
   list->callback([&options] { options.list = true; });
-  app.add_subcommand("status",
-                     "ask the running agent for its resources: exit status 1 without it, or if the "
-                     "kubelet does not read them")
+  app.add_subcommand(
+         "status",
+         "ask the running agent for its resources and blocks: exit status 1 without it, "
+         "or if the kubelet does not read them")
       ->fallthrough()
       ->callback([&options] { options.status = true; });
   app.add_subcommand("withdraw",
@@ -310,6 +311,15 @@ int serve(const Options& options) try {
   return 1;
 }
 
+// Of what serve() serves.
+int status(const Options& options) {
+  const bool has_blocks = ::access(options.blocks.config.c_str(), F_OK) == 0;
+  const bool has_devices = ::access(options.config.c_str(), F_OK) == 0;
+  const int of_blocks = has_blocks ? print_block_status(options.blocks.paths.socket) : 0;
+  const int of_devices = has_devices || !has_blocks ? print_status(options.paths.socket) : 0;
+  return std::max(of_blocks, of_devices);
+}
+
 // As an external plugin of the runtime.
 int serve_nri(Options& options) {
   const char* const name = options.nri_log ? "patchbay-log" : "patchbay-inject";
@@ -338,7 +348,7 @@ int run(Options& options) {
   } else if (options.list) {
     return list(options);
   } else if (options.status) {
-    return print_status(options.paths.socket);
+    return status(options);
   } else if (options.withdraw) {
     return withdraw(options.config);
   } else if (options.nri_log || options.nri_inject) {

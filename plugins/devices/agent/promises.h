@@ -1,7 +1,9 @@
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -35,13 +37,20 @@ struct PodDevices {
 
 using Entries = std::map<std::string, Entry>;  ///< by the device's ID
 
-/// A device that no pod has is free only if two looks, this many seconds apart, say so: a kubelet
-/// that has just started lists nothing.
-inline constexpr std::int64_t kSecondLook = 30;
-/// A promise to a pod that never comes, in seconds, before these looks.
-inline constexpr std::int64_t kPromiseLimit = 600;
-/// Seconds until a promise that ADD of the pod has not claimed is logged.
-inline constexpr std::int64_t kClaimLimit = 30;
+/// A device that no pod has is free only if two looks, this far apart, say so: a kubelet that has
+/// just started lists nothing.
+inline constexpr std::chrono::seconds kSecondLook{30};
+/// A promise to a pod that never comes, before these looks.
+inline constexpr std::chrono::seconds kPromiseLimit{600};
+/// Until a promise that ADD of the pod has not claimed is logged.
+inline constexpr std::chrono::seconds kClaimLimit{30};
+
+/// When a list was asked for. Somebody may set the clock of the node, from which the promises in
+/// the ledger have their time: how long something lasts is measured by the other.
+struct Moment {
+  std::int64_t unix_time;
+  std::chrono::milliseconds boot_time;  ///< EventLoop::now()
+};
 
 /// Pods by device, from one list, which outlives it.
 class Listing {
@@ -56,18 +65,27 @@ class Listing {
 
 enum class Fate : std::uint8_t { kStays, kGetsPod, kIsFree };
 
-/// Remembers between looks what was not listed, and what was logged.
+/// Remembers between looks what was not listed, and what was logged. A new one begins with each
+/// promise anew: of the time before it knows nothing.
 class Reconciler {
  public:
-  /// \param now Unix time at which the list was asked for.
-  Fate decide(const Entry& entry, const Listing& listing, std::int64_t now);
+  /// \param now when the list was asked for.
+  Fate decide(const Entry& entry, const Listing& listing, const Moment& now);
   /// Whether no ADD has claimed the promise for long. Once for each promise.
-  bool is_overdue(const Entry& entry, std::int64_t now);
+  bool is_overdue(const Entry& entry, const Moment& now);
   /// Forgets devices without an entry.
   void keep_only(const Entries& entries);
 
  private:
-  std::map<std::string, std::int64_t> missed_since_, reported_;  // by ID
+  struct Seen {
+    std::int64_t promised;            ///< of the entry: a later Allocate has another time
+    std::chrono::milliseconds since;  ///< boot time of the first look at that promise
+    std::optional<std::chrono::milliseconds> missed_since = {};
+    bool is_reported = false;
+  };
+  Seen& look_at(const Entry& entry, const Moment& now);
+
+  std::map<std::string, Seen> seen_;  // by ID
 };
 
 }  // namespace devices

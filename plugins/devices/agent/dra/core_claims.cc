@@ -46,6 +46,21 @@ void require_free(const Entry& entry) {
                   " by the device plugin API"));
 }
 
+// ADD gives the second device of a name another one, which parameters that name one interface do
+// not mean. Devices of one request, and of the pool's own name, are numbered.
+void require_own_name(const Entry& wanted, const std::string& usual, const Entries& entries) {
+  if (wanted.ifname.empty() || wanted.ifname == usual) return;
+  for (const auto& [id, one] : entries) {
+    const bool is_pods = one.claim && one.pod && one.pod->uid == wanted.pod->uid;
+    if (!is_pods || id == wanted.id || one.ifname != wanted.ifname) continue;
+    if (is_of(one, wanted.claim->uid) && one.claim->request == wanted.claim->request) continue;
+    throw Error(Code::kInvalidConfig,
+                cat("ifname '", wanted.ifname, "' of request '", wanted.claim->request,
+                    "' is that of request '", one.claim->request, "' of claim '", one.claim->str(),
+                    "' of the same pod"));
+  }
+}
+
 }  // namespace
 
 Pool Core::pool_for(const dra::Result& result) const {
@@ -95,6 +110,7 @@ Entry Core::ordered(const dra::Order& order, const dra::Part& part, const Entrie
   out.claim->device = result.device;
   out.claim->share = result.share;
   out.claim->cdi = handout_of(pools_.pools[index], {&item}, sysfs_).cdi;
+  require_own_name(out, pools_.pools[index].ifname, entries);
   claim_again(out);
   write_info(index, item);
   return out;

@@ -1,7 +1,5 @@
 #include "plugins/devices/agent/dra/preparer.h"
 
-#include <malloc.h>
-
 #include <algorithm>
 #include <ctime>
 
@@ -11,6 +9,7 @@
 #include "plugins/devices/agent/dra/parameters.h"
 #include "plugins/devices/agent/kubelet/limits.h"
 #include "plugins/devices/agent/log.h"
+#include "plugins/devices/agent/memory.h"
 #include "plugins/state/owner.h"
 
 namespace devices::dra {
@@ -179,8 +178,7 @@ Prepared Preparer::prepare(const NamedClaim& claim, const Call& call) {
     out.devices.clear();
     out.error = error_of("prepare", claim, e);
   }
-  constexpr std::size_t kMuch = 4U << 20;
-  if (::mallinfo2().fordblks > kMuch) ::malloc_trim(0);  // else it stays the agent's
+  trim_after_much();
   return out;
 }
 

@@ -96,13 +96,14 @@ inline constexpr unsigned kMaxSlots = 1000;  ///< of a pool
 inline constexpr const char* kLinkNameForm =
     "a name of a link: 1 to 15 bytes without slash, colon, percent sign and white space";
 inline constexpr const char* kInterfaceNameForm =
-    "a name of a link, other than lo and eth0, which the pod has already: 1 to 15 bytes without "
-    "slash, colon, percent sign, white space and control characters";
+    "a name of a link, other than lo and eth0, which the pod has already, and all and default: 1 "
+    "to 15 bytes without slash, colon, percent sign, white space and control characters";
 inline constexpr const char* kNodeForm = "a path below /dev/, without ..";
 inline constexpr const char* kResourceForm =
     "the name of an extended resource, for example vendor.example/nic, not of kubernetes.io";
 
-/// A name for an interface in a pod. Its own, which a runtime of Kubernetes calls eth0, is taken.
+/// A name for an interface in a pod. Its own, which a runtime of Kubernetes calls eth0, is taken,
+/// and so are those of folders of sysctls, which the kernel refuses.
 bool is_interface_name(const std::string& text);
 /// A link's name of which ids can be made.
 bool is_slot_parent(const std::string& text);

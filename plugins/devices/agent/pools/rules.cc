@@ -208,7 +208,8 @@ bool is_resource_or_short(const std::string& text) {
 
 bool is_interface_name(const std::string& text) {
   const auto is_control = [](char c) { return (c >= 0 && c < ' ') || c == 0x7f; };
-  return cni::is_link_name(text) && text != "lo" && text != "eth0" &&
+  constexpr std::string_view kTaken[] = {"lo", "eth0", "all", "default"};
+  return cni::is_link_name(text) && std::ranges::find(kTaken, text) == std::end(kTaken) &&
          std::ranges::none_of(text, is_control);
 }
 

@@ -17,8 +17,7 @@ using cni::cat;
 
 constexpr std::size_t kMaxName = 253;  // of an object of Kubernetes
 constexpr unsigned kDeepest = 16;      // a slice has seven levels
-// Nobody gets there by changes: a generation beyond it is a foreign slice's, and does not count,
-// since 1 is added to the highest.
+// Nobody gets there by changes: a generation beyond it is a foreign slice's, and does not count.
 constexpr std::int64_t kMaxGeneration = std::int64_t{1} << 62;
 
 std::string text_at(const Json& object, const char* key) {
@@ -83,6 +82,11 @@ bool is_right(const Slice& slice, const Wish& wish, std::size_t place) {
          (wish.owner.empty() ? !slice.owner.empty() : slice.owner == wish.owner);
 }
 
+// An agent has none beyond: another instance would not count it, and both would write in turn.
+std::int64_t after(std::int64_t highest, const Wish& wish) {
+  return highest < kMaxGeneration ? highest + 1 : remembered(wish.generation) + 1;
+}
+
 // The generation that slices are written with: the highest one if nothing of it is wrong so far.
 std::int64_t next_generation(const OwnSlices& own, const Wish& wish,
                              const std::vector<std::string>& names) {
@@ -91,11 +95,12 @@ std::int64_t next_generation(const OwnSlices& own, const Wish& wish,
   for (const auto& [name, slice] : own) {
     if (slice.generation != highest) continue;
     const auto at = std::ranges::find(names, name);
-    if (at == names.end()) return highest + 1;
-    if (!is_right(slice, wish, static_cast<std::size_t>(at - names.begin()))) return highest + 1;
+    if (at == names.end()) return after(highest, wish);
+    if (!is_right(slice, wish, static_cast<std::size_t>(at - names.begin())))
+      return after(highest, wish);
     is_begun = true;
   }
-  return is_begun && highest > 0 ? highest : highest + 1;
+  return is_begun && highest > 0 ? highest : after(highest, wish);
 }
 
 }  // namespace
@@ -133,6 +138,10 @@ std::int64_t highest_generation(const OwnSlices& own) {
     if (slice.generation <= kMaxGeneration) out = std::max(out, slice.generation);
   }
   return out;
+}
+
+std::int64_t remembered(std::int64_t generation) {
+  return generation >= kMaxGeneration ? 0 : generation;
 }
 
 bool is_older(const std::string& version, const std::string& than) {

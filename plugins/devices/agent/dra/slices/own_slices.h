@@ -43,8 +43,12 @@ std::optional<Slice> own_slice(const Json& object, const Publisher& of);
 using OwnSlices = std::map<std::string, Slice>;
 
 /// The highest generation of the slices, 0 of none. One that nobody reaches by changes does not
-/// count: this agent's are higher by 1, and stay in the range of the numbers.
+/// count.
 std::int64_t highest_generation(const OwnSlices& own);
+
+/// The generation as it is remembered: 0 for the last that counts, after which they begin anew with
+/// 1, in all instances.
+std::int64_t remembered(std::int64_t generation);
 
 /// Whether an event about a slice is older than what is known already.
 bool is_older(const std::string& version, const std::string& than);

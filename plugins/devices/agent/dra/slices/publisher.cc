@@ -163,7 +163,8 @@ void SlicePublisher::run() {
         time = std::max<milliseconds>(time, *api->retry_after());
       if (!is_conflict) back_off = std::min(2 * back_off, kLongestPause);
       wake();
-      if (!pause(time)) return;
+      const bool is_unauthorized = api != nullptr && api->is_unauthorized();
+      if (!(is_unauthorized ? client_.wait_for_token(time) : pause(time))) return;
     }
   }
 }
@@ -236,7 +237,7 @@ void SlicePublisher::carry_out(const Plan& plan, const Wish& wish,
                                const std::vector<Json>& contents) {
   {
     const std::lock_guard lock(mutex_);
-    highest_ = std::max(highest_, plan.generation);
+    highest_ = remembered(std::max(highest_, plan.generation));
   }
   for (const Plan::Write& one : plan.writes) write(plan, one, wish, contents[one.place]);
   for (const Slice& one : plan.removals) {
@@ -347,8 +348,8 @@ void SlicePublisher::note_published(const Wish& wish, const std::vector<Json>& c
   {
     const std::lock_guard lock(mutex_);
     const SliceState before = state_;
-    highest_ = std::max(highest_, highest_generation(own_));
-    state_.generation = highest_;
+    state_.generation = highest_generation(own_);
+    highest_ = remembered(std::max(highest_, state_.generation));
     state_.slices = static_cast<std::int64_t>(wish.digests.size());
     state_.devices = count_devices(contents);
     state_.error.clear();

@@ -12,6 +12,7 @@
 #include "kubernetes/path.h"
 #include "plugins/devices/agent/dra/claim.h"
 #include "plugins/devices/agent/log.h"
+#include "plugins/devices/agent/memory.h"
 
 namespace devices::dra {
 
@@ -21,6 +22,16 @@ using std::chrono::milliseconds;
 
 constexpr std::uint32_t kEvents = IN_CREATE | IN_MODIFY | IN_MOVED_TO | IN_MOVED_FROM | IN_DELETE;
 constexpr int kMaxConflicts = 5;  // one after the other, of one claim: then it waits as for others
+
+constexpr std::size_t kMaxForbidden = 64;
+constexpr milliseconds kTokenPoll{1'000};
+
+// What is the same for all claims of the error of a call that RBAC refuses: "cannot patch resource
+// ...".
+std::string part_of_rbac(const std::string& error) {
+  const auto at = error.find(" cannot ");
+  return at == error.npos ? error : error.substr(at);
+}
 
 // 2^failures times the first, and up to a half more: agents of all nodes ask again after an outage.
 milliseconds backoff(int failures, const ClaimStatus::Times& times) {
@@ -110,6 +121,7 @@ void ClaimStatus::write_next() {
   const bool is_due = next != targets_.end() && !next->second.is_written && next->second.due <= now;
   if (is_due && not_before_ <= now) {
     write(next->second);
+    trim_after_much();
     if (next->second.is_written && next->second.devices.empty()) targets_.erase(next);
   }
   schedule();
@@ -119,8 +131,9 @@ void ClaimStatus::write(Target& target) try {
   write_once(target);
   target.is_written = true;
   target.failures = absences_ = 0;
-  target.error.clear();
-  if (std::exchange(is_absence_logged_, false)) log(Level::kInfo, "write status of claims again");
+  bool is_back = std::exchange(is_absence_logged_, false);
+  is_back |= forbidden_.erase(part_of_rbac(std::exchange(target.error, {}))) != 0;
+  if (is_back) log(Level::kInfo, "write status of claims again");
 } catch (const std::exception& e) {
   if (!client_.is_stopped()) fail(target, e);
 }
@@ -149,26 +162,51 @@ void ClaimStatus::write_once(const Target& target) {
   }
 }
 
-// Of a server that is absent or busy all claims wait, else this one. It may be busy for this one
-// alone, as with a webhook that fails: the next attempt is another claim's.
+// Of a server that is absent or busy all claims wait, and of one that refuses the token, else this
+// one. It may be busy for this one alone, as with a webhook that fails: the next attempt is another
+// claim's.
 void ClaimStatus::fail(Target& target, const std::exception& error) {
   const auto now = cni::EventLoop::now();
   const auto* const answer = dynamic_cast<const kubernetes::ApiError*>(&error);
+  const bool is_unauthorized = answer != nullptr && answer->is_unauthorized();
   const bool is_conflict = answer != nullptr && answer->is_conflict();
-  const bool is_absent = answer != nullptr && answer->is_passing() && !is_conflict;
+  const bool is_absent =
+      is_unauthorized || (answer != nullptr && answer->is_passing() && !is_conflict);
   const bool is_refused = answer != nullptr && !is_absent && !is_conflict;
   ++target.failures;
-  target.due = now + (is_refused ? times_.refused : backoff(target.failures, times_));
+  const Times refusals{.first = times_.refused, .most = times_.most_refused};
+  target.due = now + backoff(target.failures, is_refused ? refusals : times_);
   if (is_absent) {
     const milliseconds asked = answer->retry_after().value_or(std::chrono::seconds(0));
     not_before_ = now + std::max(backoff(++absences_, times_), asked);
   }
-  // A server that is absent for hours is one line of the log, and a claim that is refused another.
-  const bool is_news = std::exchange(target.error, error.what()) != error.what();
-  if (!is_news || (is_absent && is_absence_logged_)) return;
+  if (is_unauthorized) await_token();
+  if (!is_news(target, answer, error.what()) || (is_absent && is_absence_logged_)) return;
   is_absence_logged_ |= is_absent;
   log(Level::kWarning, "write status of claim '" + target.claim.str() + "'",
       {.error = error.what()});
+}
+
+// A server that is absent for hours is one line of the log, a claim that is refused another, and
+// what RBAC refuses is one for all claims.
+bool ClaimStatus::is_news(Target& target, const kubernetes::ApiError* answer,
+                          const std::string& error) {
+  if (std::exchange(target.error, error) == error) return false;
+  if (answer == nullptr || !answer->is_forbidden()) return true;
+  if (forbidden_.size() >= kMaxForbidden) forbidden_.clear();
+  return forbidden_.insert(part_of_rbac(error)).second;
+}
+
+// A token that the kubelet has written anew meanwhile ends the wait.
+void ClaimStatus::await_token() {
+  const auto now = cni::EventLoop::now();
+  if (!client_.has_new_token()) {
+    if (not_before_ > now) loop_.after(kTokenPoll, &of_token_, [this] { await_token(); });
+    return;
+  }
+  not_before_ = now;
+  for (auto& [uid, target] : targets_) target.due = std::min(target.due, now);
+  schedule();
 }
 
 }  // namespace devices::dra

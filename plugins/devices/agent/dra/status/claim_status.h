@@ -3,6 +3,7 @@
 #include <chrono>
 #include <exception>
 #include <map>
+#include <set>
 #include <string>
 #include <thread>
 #include <vector>
@@ -28,9 +29,9 @@ class ClaimStatus {
   struct Times {
     std::chrono::milliseconds burst{100};  ///< changes of one ADD are written at once
     std::chrono::milliseconds first{1'000}, most{60'000};  ///< pauses after failures, doubled
-    std::chrono::milliseconds refused{300'000};            ///< after a refusal, as for missing RBAC
-    std::chrono::milliseconds poll{30'000};                ///< of the ledger, without a change
-    std::chrono::milliseconds verify{1'800'000};           ///< all claims are read again
+    std::chrono::milliseconds refused{30'000}, most_refused{300'000};  ///< as for missing RBAC
+    std::chrono::milliseconds poll{30'000};       ///< of the ledger, without a change
+    std::chrono::milliseconds verify{1'800'000};  ///< all claims are read again
   };
 
   /// \param ledger the folder, which exists.
@@ -64,6 +65,8 @@ class ClaimStatus {
   void write(Target& target);
   void write_once(const Target& target);
   void fail(Target& target, const std::exception& error);
+  bool is_news(Target& target, const kubernetes::ApiError* answer, const std::string& error);
+  void await_token();
 
   const StatusOwner of_;
   const Times times_;
@@ -76,7 +79,8 @@ class ClaimStatus {
   int absences_ = 0;             ///< of the API server, one after the other
   cni::BootTime not_before_{0};  ///< any call, while it is absent
   bool is_absence_logged_ = false;
-  const char of_look_ = 0, of_verify_ = 0, of_write_ = 0;  ///< owners of times
+  std::set<std::string> forbidden_;  ///< what RBAC refuses, as it was logged
+  const char of_look_ = 0, of_verify_ = 0, of_write_ = 0, of_token_ = 0;  ///< owners of times
   cni::EventLoop loop_;
   std::thread thread_;
 };
