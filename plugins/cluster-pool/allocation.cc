@@ -8,6 +8,7 @@
 #include "plugins/cluster-pool/waiting.h"
 #include "plugins/leases/allocate.h"
 #include "plugins/leases/verbs.h"
+#include "plugins/state/waiters.h"
 
 namespace cluster_pool {
 
@@ -83,12 +84,14 @@ std::optional<std::vector<cni::Address>> Allocation::attempt(Reclaim reclaim, cn
 std::vector<cni::Address> Allocation::wait(cni::Undo& undo) {
   if (!folder_) folder_ = blocks::Folder::create();
   Waiting waiting(*folder_, store_, conf_.wait);
+  blocks::Waiter seen_by_agent(folder_->dir(), store_.network());
   const auto again = [&](Reclaim reclaim) {
     auto out = attempt(reclaim, undo);
     store_.unlock();
     return out;
   };
   do {
+    seen_by_agent.wait_for(full_);
     ask();
     refuse_if_elsewhere();
     // Once more: the first look was before the watch.
@@ -108,7 +111,6 @@ blocks::Want Allocation::want() const {
 
 void Allocation::ask() const {
   blocks::Want out = want();
-  if (!held_) add_leased(out, store_.used());
   for (const std::size_t set : full_) {
     if (!shares_[set].is_whole) out.sets.push_back({set, shares_[set].blocks});
   }

@@ -11,16 +11,6 @@ namespace cluster_pool {
 using cni::cat;
 using netlink::Ip;
 
-void add_leased(blocks::Want& want, const std::vector<Ip>& used) {
-  std::optional<netlink::Cidr> last;
-  for (const Ip& ip : used) {
-    const blocks::Range* const range = want.pool.find(ip);
-    if (range == nullptr || (last && last->contains(ip))) continue;
-    last = range->block_of(ip);
-    if (std::ranges::find(want.fixed, ip) == want.fixed.end()) want.fixed.push_back(ip);
-  }
-}
-
 bool is_time_to_count(const std::vector<SetShare>& shares, const Ip& allocated) {
   constexpr std::uint64_t kSmall = 128;  // addresses of a set
   constexpr unsigned kOneOf = 4;
@@ -53,7 +43,8 @@ std::string agent_says(const blocks::Folder& folder, const std::string& network,
                ": is it running with ", names::kBlocksConfig, "? It gave no answer");
   }
   if (!held->note.empty()) return cat("patchbay-agent: ", held->note, "; it claimed no block");
-  return "patchbay-agent was asked for a block and claimed none";
+  return "patchbay-agent was asked for a block and claimed none yet: `patchbay-agent status` says "
+         "whether etcd or the API server answers it";
 }
 
 }  // namespace cluster_pool

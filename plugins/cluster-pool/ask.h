@@ -11,10 +11,6 @@
 /// What cluster-pool says to patchbay-agent, and the agent to the operator.
 namespace cluster_pool {
 
-/// Adds an address of each block that has a lease: the agent may have lost its file, and leases of
-/// host-local are older than all blocks. used: sorted.
-void add_leased(blocks::Want& want, const std::vector<netlink::Ip>& used);
-
 /// Whether it is time to count leases, after an ADD: of large shares one of four says it, by its
 /// address, because a quarter of such a share is many ADDs.
 bool is_time_to_count(const std::vector<SetShare>& shares, const netlink::Ip& allocated);

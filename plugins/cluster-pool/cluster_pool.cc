@@ -72,7 +72,6 @@ void status(const cni::Request& request) {
     if (!has_free(shares[i], store)) want.sets.push_back({i, shares[i].blocks});
   }
   if (want.sets.empty()) return;
-  if (!held && store) add_leased(want, store->used());
   folder.ask(want);
   if (held && held->note.empty()) return;  // the agent has a block for the next ADD
   throw Error(Code::kPluginUnavailable,

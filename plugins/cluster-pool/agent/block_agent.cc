@@ -3,9 +3,12 @@
 #include <sys/inotify.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cstdlib>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <string_view>
 #include <thread>
 #include <utility>
 
@@ -23,6 +26,7 @@
 #include "plugins/cluster-pool/agent/engine_kubernetes.h"
 #include "plugins/cluster-pool/agent/keeper.h"
 #include "plugins/cluster-pool/agent/metrics.h"
+#include "plugins/cluster-pool/agent/workers.h"
 #include "plugins/leases/host.h"
 
 namespace block_agent {
@@ -36,6 +40,9 @@ using Document = nlohmann::ordered_json;
 constexpr cni::BootTime kSlowPoll = std::chrono::minutes(1);
 constexpr cni::BootTime kMetricsPause = std::chrono::seconds(1);
 constexpr cni::BootTime kTurnPause = std::chrono::seconds(1);
+constexpr std::size_t kThreads = 32;  // networks that wait for the engine at a time
+constexpr std::string_view kWantEnd = ".want";
+constexpr const char* kNodesKey = "Node objects";  // no name of a network
 constexpr const char* kMachineFile = ".machine";
 constexpr const char* kTurnFile = ".agent";
 
@@ -68,14 +75,11 @@ struct BlockAgent::Impl {
         folder(blocks::Folder::create(paths.folder)),
         self{conf.node, machine_of(folder)},
         engine(engine_of(conf)),
-        dead(conf.node, conf.node_gone, engine),
         metrics(std::move(to)),
         watch(IN_MOVED_TO | IN_CLOSE_WRITE),
         server(
             loop, paths.socket,
-            [this](std::uint64_t client, const std::string& line) {
-              server.answer(client, answer_to(line));
-            },
+            [this](std::uint64_t client, const std::string& line) { answer(client, line); },
             end_process) {}
 
   void start();
@@ -83,15 +87,18 @@ struct BlockAgent::Impl {
   bool is_its_turn();
   void begin();
   void follow();
-  void work();
-  void work_soon() {
-    loop.after(cni::BootTime(0), &work_at, [this] { work(); });
-  }
+  void wake(const std::string& network);
+  void wake_all();
+  void worked(const std::string& network, cni::BootTime next);
+  void wake_due();
   void poll();
   void look_at_nodes();
   void write_metrics();
+  void answer(std::uint64_t client, const std::string& line);
   std::string answer_to(const std::string& line);
+  Document release(const Document& question);
   std::size_t release(const std::string& node, bool is_forced);
+  Document status();
 
   const Conf conf;
   const blocks::Folder folder;
@@ -100,14 +107,17 @@ struct BlockAgent::Impl {
   Engine engine;
   netlink::Fd turn;              ///< a lock, as long as this agent works
   std::optional<Keeper> keeper;  ///< from then on
-  DeadNodes dead;
+  std::optional<DeadNodes> dead;
   const std::function<void(const std::string&)> metrics;
   cni::FolderWatch watch;
   cni::LineServer server;
+  std::map<std::string, cni::BootTime> due;  ///< when a network is to be worked on
   const char turn_at = 0, work_at = 0, poll_at = 0, nodes_at = 0,
              metrics_at = 0;  ///< owners of times
   bool are_metrics_due = false, has_waited = false;
+  std::atomic<bool> is_serving = false;  ///< there is a keeper
   std::thread thread;
+  Workers workers{kThreads};
 };
 
 void BlockAgent::Impl::start() {
@@ -143,14 +153,20 @@ void BlockAgent::Impl::begin() {
   if (watch.fd() >= 0) {
     loop.watch(watch.fd(), [this] {
       const auto names = watch.take();  // of a want alone: the other files are the agent's own
-      const auto is_want = [](const std::string& name) { return name.ends_with(".want"); };
-      if (!names || std::ranges::any_of(*names, is_want)) work_soon();
+      if (!names) return wake_all();
+      for (const std::string& name : *names) {
+        if (name.ends_with(kWantEnd)) wake(name.substr(0, name.size() - kWantEnd.size()));
+      }
     });
   }
   poll();
-  if (engine.has_node) loop.after(dead.pause(), &nodes_at, [this] { look_at_nodes(); });
-  work_soon();
+  if (engine.has_node) {
+    dead.emplace(conf.node, conf.node_gone,
+                 keeper->with_view([](const View&, const Engine& outside) { return &outside; }));
+    loop.after(dead->pause(), &nodes_at, [this] { look_at_nodes(); });
+  }
   follow();
+  is_serving = true;
   cni::log(Level::kInfo, "serve blocks", {{"node", conf.node}, {"engine", engine.name}});
 }
 
@@ -158,36 +174,70 @@ void BlockAgent::Impl::stop() {
   engine.stop();
   loop.stop();
   if (thread.joinable()) thread.join();
+  workers.stop();
 }
 
 // From threads of the engine into the loop's.
 void BlockAgent::Impl::follow() {
-  const auto pass_on = [this](auto&& change) {
-    loop.post([this, change = std::forward<decltype(change)>(change)] {
-      change();
-      work_soon();
-    });
-  };
-  engine.follow(
-      {.listed =
-           [this, pass_on](Kind kind, const Snapshot& all) {
-             pass_on([this, kind, all] { keeper->listed(kind, all, cni::EventLoop::now()); });
-           },
-       .changed = [this,
-                   pass_on](const Object& one) { pass_on([this, one] { keeper->changed(one); }); },
-       .removed = [this,
-                   pass_on](const Object& one) { pass_on([this, one] { keeper->removed(one); }); },
-       .failed =
-           [this, pass_on](const std::string& error) {
-             pass_on([this, error] { keeper->failed(error); });
-           }});
+  engine.follow({.listed =
+                     [this](Kind kind, const Snapshot& all) {
+                       loop.post([this, kind, all] {
+                         keeper->listed(kind, all, cni::EventLoop::now());
+                         wake_all();
+                       });
+                     },
+                 .changed =
+                     [this](const Object& one) {
+                       loop.post([this, one] {
+                         keeper->changed(one);
+                         wake(one.network);
+                       });
+                     },
+                 .removed =
+                     [this](const Object& one) {
+                       loop.post([this, one] {
+                         keeper->removed(one);
+                         wake(one.network);
+                       });
+                     },
+                 .failed =
+                     [this](const std::string& error) {
+                       loop.post([this, error] {
+                         keeper->failed(error);
+                         wake_all();
+                       });
+                     }});
 }
 
-void BlockAgent::Impl::work() {
-  const auto next = keeper->work(cni::EventLoop::now());
-  loop.at(next, &work_at, [this] { work(); });
+// In a thread of its own, because a call of the engine may take long: other networks go on.
+void BlockAgent::Impl::wake(const std::string& network) {
+  workers.run(network, [this, network] {
+    const auto next = keeper->work(network, cni::EventLoop::now());
+    loop.post([this, network, next] { worked(network, next); });
+  });
+}
+
+void BlockAgent::Impl::wake_all() {
+  for (const std::string& network : keeper->networks()) wake(network);
+}
+
+void BlockAgent::Impl::worked(const std::string& network, cni::BootTime next) {
+  due.erase(network);
+  if (next != cni::kNever) due[network] = next;
+  wake_due();
   if (!metrics || std::exchange(are_metrics_due, true)) return;
   loop.after(kMetricsPause, &metrics_at, [this] { write_metrics(); });
+}
+
+void BlockAgent::Impl::wake_due() {
+  auto next = cni::kNever;
+  const auto now = cni::EventLoop::now();
+  std::erase_if(due, [&](const auto& one) {
+    if (one.second > now) next = std::min(next, one.second);
+    if (one.second <= now) wake(one.first);
+    return one.second <= now;
+  });
+  loop.at(next, &work_at, [this] { wake_due(); });
 }
 
 // What inotify cannot report: the folder was removed, or the node had no watch left for it.
@@ -199,13 +249,16 @@ void BlockAgent::Impl::poll() {
     std::_Exit(EXIT_FAILURE);
   }
   watch.add(folder.path());
-  work_soon();
+  wake_all();
 }
 
 void BlockAgent::Impl::look_at_nodes() {
-  loop.after(dead.pause(), &nodes_at, [this] { look_at_nodes(); });
-  if (!keeper->view().is_listed()) return;
-  if (dead.look(keeper->view(), cni::EventLoop::now()) > 0) work_soon();
+  loop.after(dead->pause(), &nodes_at, [this] { look_at_nodes(); });
+  workers.run(kNodesKey, [this] {
+    keeper->with_view([this](const View& view, const Engine&) {
+      if (view.is_listed()) dead->look(view, cni::EventLoop::now());
+    });
+  });
 }
 
 void BlockAgent::Impl::write_metrics() {
@@ -230,27 +283,71 @@ std::size_t BlockAgent::Impl::release(const std::string& node, bool is_forced) {
   return release_blocks(engine, node);
 }
 
+// Later where the engine is asked.
+void BlockAgent::Impl::answer(std::uint64_t client, const std::string& line) {
+  const Document question = cni::try_parse_ordered_json(line);
+  if (question.is_object() && question.value("verb", Document()) == "status") {
+    return server.answer(client, answer_to(line));
+  }
+  workers.run(cat("client ", client), [this, client, line] {
+    loop.post([this, client, text = answer_to(line)] { server.answer(client, text); });
+  });
+}
+
 std::string BlockAgent::Impl::answer_to(const std::string& line) {
   Document out;
   try {
     const Document question = cni::try_parse_ordered_json(line);
-    const bool is_known = question.is_object() && question.value("verb", Document()) == "release" &&
-                          question.value("node", Document()).is_string();
-    if (!is_known) {
+    const Document verb = question.is_object() ? question.value("verb", Document()) : Document();
+    if (verb == "status") {
+      out = status();
+    } else if (verb == "release" && question.value("node", Document()).is_string()) {
+      out = cni::as_error([&] { return release(question); });
+    } else {
       throw cni::Error(cni::Code::kDecodingFailure,
-                       R"(expected {"verb": "release", "node": NODE, "force": BOOLEAN})");
+                       R"(expected {"verb": "release", "node": NODE, "force": BOOLEAN} or )"
+                       R"({"verb": "status"})");
     }
-    const bool is_forced = question.value("force", Document()) == Document(true);
-    const auto node = question["node"].get<std::string>();
-    const std::size_t count = cni::as_error([&] { return release(node, is_forced); });
-    cni::log(Level::kWarning, "released the blocks of a node",
-             {{"node", node}, {"blocks", cat(count)}});
-    out = {{"released", count}};
   } catch (const cni::Error& e) {
     out["error"] = {{"code", static_cast<unsigned>(e.code())}, {"msg", e.what()}};
     if (!e.details().empty()) out["error"]["details"] = e.details();
   }
   return out.dump(-1, ' ', false, Document::error_handler_t::replace) + '\n';
+}
+
+Document BlockAgent::Impl::release(const Document& question) {
+  const bool is_forced = question.value("force", Document()) == Document(true);
+  const auto node = question["node"].get<std::string>();
+  const std::size_t count = release(node, is_forced);
+  cni::log(Level::kWarning, "released the blocks of a node",
+           {{"node", node}, {"blocks", cat(count)}});
+  return {{"released", count}};
+}
+
+Document BlockAgent::Impl::status() {
+  Document out{{"node", conf.node}, {"engine", engine.name}, {"serves", is_serving.load()}};
+  if (!is_serving) return out;
+  const Totals totals = keeper->totals();
+  out["there"] = totals.is_engine_there;
+  const auto silence = cni::EventLoop::now() - totals.contact;
+  if (totals.contact != cni::BootTime(0)) out["contact"] = silence.count() / 1000;
+  if (!totals.error.empty()) out["why"] = totals.error;
+  out["networks"] = Document::array();
+  for (const Count& one : keeper->counts()) {
+    out["networks"].push_back({{"network", one.network},
+                               {"held", one.held},
+                               {"lost", one.lost},
+                               {"addresses", one.addresses},
+                               {"leases", one.leases}});
+  }
+  out["missing"] = Document::array();
+  if (!dead) return out;
+  const auto now = cni::EventLoop::now();
+  for (const auto& [node, since] :
+       keeper->with_view([this](const View&, const Engine&) { return dead->missing(); })) {
+    out["missing"].push_back({{"node", node}, {"seconds", (now - since).count() / 1000}});
+  }
+  return out;
 }
 
 BlockAgent::BlockAgent(Conf conf, const Paths& paths,

@@ -32,24 +32,53 @@ std::uint64_t indices_of(const blocks::Range& range) {
   return bits < 64 ? std::min(range.blocks(), std::uint64_t{1} << bits) : range.blocks();
 }
 
+// What can be claimed of a network.
+struct Free {
+  const View& view;
+  const blocks::Held& held;
+  std::vector<Cidr> chosen;
+
+  bool has(const Cidr& block) const {
+    return view.overlapping(held.network, block) == nullptr &&
+           std::ranges::find(chosen, block) == chosen.end();
+  }
+};
+
 // From the block on, around the range.
-std::optional<Cidr> first_free(const blocks::Range& range, const View& view,
-                               const std::string& network, Cidr at) {
+std::optional<Cidr> first_free(const blocks::Range& range, const Free& free, Cidr at) {
   if (range.size_of(at) == 0) at = range.next_block(at).value_or(*range.first_block());
   const Cidr start = at;
   do {
-    if (view.overlapping(network, at) == nullptr) return at;
+    if (free.has(at)) return at;
     at = range.next_block(at).value_or(*range.first_block());
   } while (at != start);
   return std::nullopt;
 }
 
-std::optional<Cidr> after_own(const blocks::Range& range, const View& view,
-                              const blocks::Held& held) {
-  for (auto one = held.blocks.rbegin(); one != held.blocks.rend(); ++one) {
-    if (!range.has_block(one->cidr)) continue;
-    const auto next = range.next_block(one->cidr);
-    if (next && view.overlapping(held.network, *next) == nullptr) return next;
+std::optional<Cidr> after(const blocks::Range& range, const Free& free, const Cidr& block) {
+  if (!range.has_block(block)) return std::nullopt;
+  const auto next = range.next_block(block);
+  return next && free.has(*next) ? next : std::nullopt;
+}
+
+std::optional<Cidr> after_own(const blocks::Range& range, const Free& free) {
+  for (auto one = free.chosen.rbegin(); one != free.chosen.rend(); ++one) {
+    if (const auto next = after(range, free, *one)) return next;
+  }
+  const auto& own = free.held.blocks;
+  for (auto one = own.rbegin(); one != own.rend(); ++one) {
+    if (const auto next = after(range, free, one->cidr)) return next;
+  }
+  return std::nullopt;
+}
+
+std::optional<Cidr> free_block(const blocks::Pool::Set& set, const Free& free) {
+  for (const blocks::Range& range : set) {
+    if (!range.first_block()) continue;
+    if (const auto next = after_own(range, free)) return next;
+    const std::uint64_t start =
+        hash_of(cni::cat(free.held.node, "/", free.held.network)) % indices_of(range);
+    if (const auto found = first_free(range, free, block_at(range, start))) return found;
   }
   return std::nullopt;
 }
@@ -79,17 +108,17 @@ Cidr block_at(const blocks::Range& range, std::uint64_t index) {
   return {Ip::from_bytes(bytes.data(), first.size()), range.block_size};
 }
 
-std::optional<Cidr> free_block(const blocks::Pool::Set& set, const View& view,
-                               const blocks::Held& held) {
-  for (const blocks::Range& range : set) {
-    if (!range.first_block()) continue;
-    if (const auto next = after_own(range, view, held)) return next;
-    const std::uint64_t start = hash_of(cni::cat(held.node, "/", held.network)) % indices_of(range);
-    if (const auto found = first_free(range, view, held.network, block_at(range, start))) {
-      return found;
-    }
+std::vector<Cidr> free_blocks(const Wish& wish, const View& view, const blocks::Held& held,
+                              const std::vector<Cidr>& but) {
+  Free free{.view = view, .held = held, .chosen = but};
+  std::vector<Cidr> out;
+  while (out.size() < wish.count) {
+    const auto next = free_block(wish.set, free);
+    if (!next) break;
+    free.chosen.push_back(*next);
+    out.push_back(*next);
   }
-  return std::nullopt;
+  return out;
 }
 
 std::string holders_of(const blocks::Pool::Set& set, const View::Blocks& taken) {

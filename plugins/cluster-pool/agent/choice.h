@@ -1,7 +1,7 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -11,11 +11,18 @@
 /// Which block to claim. Pure.
 namespace block_agent {
 
-/// A free block of the set: one after a block of this node, so that its blocks lie together, else
-/// the first one from a place that the node's name chooses, so that nodes that start together
-/// rarely want the same. Empty: all blocks are taken.
-std::optional<netlink::Cidr> free_block(const blocks::Pool::Set& set, const View& view,
-                                        const blocks::Held& held);
+/// How many blocks of a set are wanted.
+struct Wish {
+  const blocks::Pool::Set& set;
+  std::size_t count;
+};
+
+/// Free blocks of the set: those after a block of this node, so that its blocks lie together, else
+/// the first ones from a place that the node's name chooses, so that nodes that start together
+/// rarely want the same. Fewer than are wanted: all others are taken.
+/// \param but these, which are about to be claimed
+std::vector<netlink::Cidr> free_blocks(const Wish& wish, const View& view, const blocks::Held& held,
+                                       const std::vector<netlink::Cidr>& but = {});
 
 /// The block number `index` of the range, which may have no address to give out.
 netlink::Cidr block_at(const blocks::Range& range, std::uint64_t index);

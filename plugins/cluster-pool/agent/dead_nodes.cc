@@ -22,6 +22,12 @@ DeadNodes::Time DeadNodes::pause() const {
   return whole;
 }
 
+std::map<std::string, DeadNodes::Time> DeadNodes::missing() const {
+  std::map<std::string, Time> out;
+  for (const auto& [node, one] : missing_) out.emplace(node, one.since);
+  return out;
+}
+
 std::size_t DeadNodes::look(const View& view, Time now) {
   const auto all = view.nodes();
   std::erase_if(missing_, [&](const auto& one) { return !all.contains(one.first); });

@@ -18,14 +18,16 @@ class DeadNodes {
  public:
   using Time = cni::BootTime;
   /// engine has has_node, and outlives it.
-  DeadNodes(std::string self, Time gone, const Engine& engine)
-      : self_(std::move(self)), gone_(gone), engine_(engine) {}
+  DeadNodes(std::string self, Time gone, const Engine* engine)
+      : self_(std::move(self)), gone_(gone), engine_(*engine) {}
 
   /// Looks. Returns how many blocks were released. \throws cni::Error: the rest is for the next
   /// look.
   std::size_t look(const View& view, Time now);
   /// Until the next look.
   Time pause() const;
+  /// Nodes with blocks and without a Node object, as far as it has looked, and since when.
+  std::map<std::string, Time> missing() const;
 
  private:
   struct Missing {

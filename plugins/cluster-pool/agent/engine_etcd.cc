@@ -2,6 +2,7 @@
 
 #include <etcd.grpc.pb.h>
 
+#include <algorithm>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -126,7 +127,8 @@ std::optional<Object> EtcdEngine::create(Object& object) {
 std::optional<std::int64_t> EtcdEngine::revision_of(const Object& object, bool* is_gone) {
   etcdserverpb::RangeRequest get;
   get.set_key(path(object));
-  const auto found = client_.range(get);
+  get.set_limit(1);
+  const auto found = *client_.range(get);
   *is_gone = found.kvs_size() == 0;
   if (*is_gone) return std::nullopt;
   const auto there = object_of(found.kvs(0));
@@ -180,7 +182,12 @@ EtcdEngine::Listed EtcdEngine::list_all() {
   request.set_range_end(end_of(prefix_ + "/"));
   request.set_limit(kPage);
   for (bool more = true; more;) {
-    const auto page = client_.range(request);
+    const auto answer = client_.range(request);
+    if (!answer) {  // of another's values: ours are small
+      request.set_limit(std::max<std::int64_t>(request.limit() / 4, 1));
+      continue;
+    }
+    const auto& page = *answer;
     for (const auto& pair : page.kvs()) {
       if (auto one = object_of(pair)) out.objects.push_back(std::move(*one));
     }

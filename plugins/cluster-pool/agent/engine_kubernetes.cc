@@ -24,7 +24,8 @@ using kubernetes::Json;
 constexpr const char* kGroup = "blocks.patchbay/v1";
 constexpr const char* kNames[] = {"AddressBlock", "AddressPool", "AddressShortage"};
 constexpr const char* kPlurals[] = {"addressblocks", "addresspools", "addressshortages"};
-constexpr std::chrono::milliseconds kCallDeadline{10'000};  // of a call
+constexpr kubernetes::Limits kLimits{
+    .deadline = std::chrono::seconds(60)};  // a call that takes 30 s is slow, not away
 
 std::size_t index_of(Kind kind) { return static_cast<std::size_t>(kind); }
 
@@ -56,7 +57,7 @@ auto as_error(Fn&& fn) {
 class KubernetesEngine {
  public:
   explicit KubernetesEngine(const kubernetes::Access& access)
-      : client_(access, {.deadline = kCallDeadline}), blocks_(access), shortages_(access) {}
+      : client_(access, kLimits), blocks_(access, kLimits), shortages_(access, kLimits) {}
   ~KubernetesEngine() {
     stop();
     for (std::thread& one : threads_) one.join();
@@ -198,7 +199,7 @@ void KubernetesEngine::run(Client& client, Kind kind, const Follower& follower) 
        .failed = [&](const std::exception& e,
                      std::chrono::milliseconds) { follower.failed(e.what()); }});
   self = &watch;
-  watch.list_after_errors();
+  watch.list_always();
   watch.run();
 }
 

@@ -32,11 +32,13 @@ using std::chrono::milliseconds;
 using std::chrono::seconds;
 using std::chrono::system_clock;
 
-constexpr seconds kDeadline{10};  // of a call, on all endpoints
-constexpr seconds kTry{4};        // on one, if there are others
+// Of a call, on all endpoints. Answers that take 30 s are slow, and not away, and the first call of
+// a connection waits for two.
+constexpr seconds kDeadline{90};
+constexpr seconds kTry{4};  // on one, if there are others
 constexpr std::chrono::minutes kWatch{10};
-constexpr int kKeepAlive = 30'000, kKeepAliveTimeout = 10'000;  // milliseconds
-constexpr int kMaxAnswer = 16 << 20, kMaxMetadata = 16 << 10;   // bytes
+constexpr int kConnect = 60'000, kKeepAlive = 30'000, kKeepAliveTimeout = 40'000;  // milliseconds
+constexpr int kMaxAnswer = 16 << 20, kMaxMetadata = 16 << 10;                      // bytes
 constexpr std::size_t kMaxToken = 8 << 10, kMaxSentence = 300;
 constexpr const char* kSystemCertificates = "/etc/ssl/certs/ca-certificates.crt";
 
@@ -65,6 +67,7 @@ std::shared_ptr<EtcdConnection> connect(const EtcdConf& conf, const std::string&
   arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
   arguments.SetInt(GRPC_ARG_ENABLE_RETRIES, 0);
   arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
+  arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, kConnect);
   arguments.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS, kKeepAlive);
   arguments.SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, kKeepAliveTimeout);
   return std::make_shared<EtcdConnection>(EtcdConnection{
@@ -149,14 +152,21 @@ struct EtcdClient::Impl {
 };
 
 std::shared_ptr<EtcdConnection> EtcdClient::Impl::connection(system_clock::time_point end) {
-  std::string endpoint;
+  std::size_t at = 0;
   {
     const std::lock_guard hold(mutex);
     if (current) return current;
-    endpoint = conf.endpoints[next % conf.endpoints.size()];
+    at = next;
   }
-  auto out = connect(conf, endpoint);
-  if (!conf.username.empty()) login(*out, end);
+  auto out = connect(conf, conf.endpoints[at % conf.endpoints.size()]);
+  try {
+    if (!conf.username.empty()) login(*out, end);
+  } catch (const cni::Error&) {
+    // A failed login is no reason to go on with the same connection, nor with its certificates.
+    const std::lock_guard hold(mutex);
+    if (next == at) ++next;
+    throw;
+  }
   const std::lock_guard hold(mutex);
   if (!current) current = out;
   return current;
@@ -172,11 +182,6 @@ void EtcdClient::Impl::login(EtcdConnection& to, system_clock::time_point end) {
   Context context(*this, end);
   const auto stub = etcdserverpb::Auth::NewStub(to.channel);
   const Status status = stub->Authenticate(&context.context, request, &answer);
-  if (!status.ok()) {
-    // A failed login is no reason to go on with the same connection, nor with its certificates.
-    const std::lock_guard hold(mutex);
-    ++next;
-  }
   if (!status.ok()) throw error_of("log in", to.endpoint, status);
   if (answer.token().size() > kMaxToken) {
     throw cni::Error(cni::Code::kInternal, cat("log in at '", to.endpoint, "': a huge token"));
@@ -186,7 +191,8 @@ void EtcdClient::Impl::login(EtcdConnection& to, system_clock::time_point end) {
 
 void EtcdClient::Impl::forget(const std::shared_ptr<EtcdConnection>& failed) {
   const std::lock_guard hold(mutex);
-  if (current == failed) current.reset();
+  if (current != failed) return;  // another thread did it
+  current.reset();
   ++next;
 }
 
@@ -223,11 +229,16 @@ std::string EtcdClient::Impl::call(const std::string& what, Fn&& fn) {
 EtcdClient::EtcdClient(EtcdConf conf) : impl_(std::make_unique<Impl>(std::move(conf))) {}
 EtcdClient::~EtcdClient() { stop(); }
 
-etcdserverpb::RangeResponse EtcdClient::range(const etcdserverpb::RangeRequest& request) {
-  etcdserverpb::RangeResponse out;
+std::optional<etcdserverpb::RangeResponse> EtcdClient::range(
+    const etcdserverpb::RangeRequest& request) {
+  std::optional<etcdserverpb::RangeResponse> out;
   impl_->call("read keys", [&](EtcdConnection& on, grpc::ClientContext& context) {
-    out.Clear();
-    return etcdserverpb::KV::NewStub(on.channel)->Range(&context, request, &out);
+    Status status = etcdserverpb::KV::NewStub(on.channel)->Range(&context, request, &out.emplace());
+    const bool is_large = status.error_code() == StatusCode::RESOURCE_EXHAUSTED &&
+                          has(status, "larger than max") && request.limit() != 1;
+    if (!is_large) return status;
+    out.reset();
+    return Status::OK;
   });
   return out;
 }

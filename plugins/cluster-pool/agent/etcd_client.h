@@ -2,6 +2,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "plugins/cluster-pool/agent/conf.h"
@@ -29,7 +30,8 @@ class EtcdClient {
   EtcdClient(const EtcdClient&) = delete;
   EtcdClient& operator=(const EtcdClient&) = delete;
 
-  etcdserverpb::RangeResponse range(const etcdserverpb::RangeRequest& request);
+  /// nullopt: the answer is larger than 16 MiB, and fewer keys have to be asked for.
+  std::optional<etcdserverpb::RangeResponse> range(const etcdserverpb::RangeRequest& request);
   etcdserverpb::TxnResponse txn(const etcdserverpb::TxnRequest& request);
 
   /// Calls back for each answer of a watch. It ends by an error, or after some ten minutes, since a

@@ -2,12 +2,9 @@
 
 #include <algorithm>
 #include <ctime>
-#include <iterator>
-#include <nlohmann/json.hpp>
 #include <utility>
 
 #include "libcni/common/error.h"
-#include "libcni/config/json.h"
 #include "libcni/daemon/log.h"
 #include "plugins/leases/block.h"
 
@@ -21,73 +18,46 @@ namespace {
 // A list of blocks that grows for ever is a mistake somewhere.
 constexpr cni::BootTime kRetry = std::chrono::seconds(30);  // of a want, without an event
 constexpr std::size_t kMaxBlocks = 100'000;
-constexpr const char* kSeenFile = ".seen";
 
 }  // namespace
-
-Seen Seen::read(const blocks::Folder& folder) {
-  Seen out;
-  const auto file = folder.dir().read(kSeenFile);
-  if (!file) return out;
-  const auto doc = cni::try_parse_json(file->content);
-  if (!doc.is_object() || !doc.contains("cluster") || !doc["cluster"].is_string()) return out;
-  out.cluster = doc["cluster"].get<std::string>();
-  const auto settling = doc.find("settling");
-  out.is_settling = settling != doc.end() && settling->is_boolean() && settling->get<bool>();
-  const auto revisions = doc.find("revisions");
-  if (revisions == doc.end() || !revisions->is_array()) return out;
-  for (std::size_t i = 0; i < revisions->size() && i < std::size(kKinds); ++i) {
-    if ((*revisions)[i].is_number_unsigned()) {
-      out.revisions[kKinds[i]] = (*revisions)[i].get<std::uint64_t>();
-    }
-  }
-  return out;
-}
-
-void Seen::write(const blocks::Folder& folder) const {
-  nlohmann::ordered_json doc = {
-      {"cluster", cluster}, {"settling", is_settling}, {"revisions", nlohmann::json::array()}};
-  for (const Kind kind : kKinds) {
-    const auto found = revisions.find(kind);
-    doc["revisions"].push_back(found == revisions.end() ? 0 : found->second);
-  }
-  folder.dir().replace(kSeenFile, doc.dump(), cat(kSeenFile, ".new"));
-}
-
-void Seen::raise(const Object& object) {
-  std::uint64_t& revision = revisions[object.kind];
-  revision = std::max(revision, object.version);
-}
 
 Keeper::Keeper(Self self, Times times, const Engine& engine, blocks::Folder folder)
     : self_(std::move(self)),
       times_(times),
-      engine_(engine),
+      direct_(engine),
+      engine_(outside_of(mutex_, engine)),
       folder_(std::move(folder)),
       seen_(Seen::read(folder_)) {}
 
+void Keeper::begin_settling(Time now) {
+  settled_at_ = now + times_.settle;
+  seen_.is_settling = true;
+  ++restores_;
+  for (auto& [name, one] : networks_) one.pinned = {};
+}
+
 // A revision that goes backwards: the engine has forgotten the last claims.
 void Keeper::listed(Kind kind, Snapshot snapshot, Time now) {
+  const std::lock_guard hold(mutex_);
+  totals_.contact = now;
   const std::string cluster = snapshot.cluster.empty() ? "-" : snapshot.cluster;
   const bool is_other = !seen_.cluster.empty() && cluster != seen_.cluster;
   const bool is_older = snapshot.revision != 0 && snapshot.revision < seen_.revisions[kind];
   const bool goes_on = seen_.is_settling && settled_at_ == Time(0);  // this process began meanwhile
   if (goes_on) settled_at_ = now + times_.settle;
   if (is_other || is_older) {
-    settled_at_ = now + times_.settle;
-    seen_.is_settling = true;
+    begin_settling(now);
     cni::log(Level::kWarning,
              is_other
                  ? "the engine is another cluster: claim no block for a while"
                  : "the engine was restored from an older snapshot: claim no block for a while",
              {{"seconds", cat(times_.settle.count() / 1000)}});
-    for (auto& [name, one] : networks_) one.pinned = {};
   }
   if (snapshot.objects.size() > kMaxBlocks) snapshot.objects.resize(kMaxBlocks);
   view_.replace(kind, snapshot.objects);
   error_.clear();
   totals_.is_engine_there = true;
-  pauses_.reset();
+  for (auto& [network, one] : failures_) one.pauses.reset();
   if (is_other) seen_.revisions.clear();
   if (!is_other && !seen_.cluster.empty() && snapshot.revision == seen_.revisions[kind]) return;
   seen_.cluster = cluster;
@@ -96,16 +66,21 @@ void Keeper::listed(Kind kind, Snapshot snapshot, Time now) {
 }
 
 void Keeper::changed(const Object& object) {
+  const std::lock_guard hold(mutex_);
+  totals_.contact = cni::EventLoop::now();
   seen_.raise(object);
   view_.put(object);
 }
 
 void Keeper::removed(const Object& object) {
+  const std::lock_guard hold(mutex_);
+  totals_.contact = cni::EventLoop::now();
   seen_.raise(object);
   view_.erase(object);
 }
 
 void Keeper::failed(const std::string& error) {
+  const std::lock_guard hold(mutex_);
   ++totals_.errors;
   totals_.is_engine_there = false;
   error_ = error;
@@ -156,11 +131,11 @@ Object Keeper::object_of(const blocks::Held& held, const blocks::Block& block) c
 // lost in memory alone would be held for ADD.
 void Keeper::complain(const std::string& network, const std::exception& e) {
   ++totals_.errors;
-  totals_.is_engine_there = false;
-  if (logged_ != e.what()) {
+  std::string& logged = failures_[network].logged;
+  if (logged != e.what()) {
     cni::log(Level::kWarning, "keep blocks", {{"network", network}, {"error", e.what()}});
   }
-  logged_ = e.what();
+  logged = e.what();
   const auto found = networks_.find(network);
   if (found == networks_.end()) return;
   const auto* const known = dynamic_cast<const cni::Error*>(&e);
@@ -176,61 +151,87 @@ void Keeper::complain(const std::string& network, const std::exception& e) {
 
 Keeper::Time Keeper::work(Time now) {
   Time next = cni::kNever;
-  bool has_failed = false;
-  for (const std::string& network : folder_.networks()) {
-    try {
-      next = std::min(next, work_on(network, now));
-    } catch (const std::exception& e) {
-      has_failed = true;
-      complain(network, e);
-    }
-  }
-  if (has_failed) return std::min(next, now + pauses_.next());
-  if (view_.is_listed() && error_.empty()) {
-    totals_.is_engine_there = true;
-    logged_.clear();
-  }
+  for (const std::string& network : networks()) next = std::min(next, work(network, now));
   return next;
 }
 
+Keeper::Time Keeper::work(const std::string& network, Time now) {
+  const std::lock_guard hold(mutex_);
+  try {
+    const Time next = work_on(network, now);
+    failures_.erase(network);
+    if (error_.empty() && failures_.empty()) logged_.clear();
+    return next;
+  } catch (const std::exception& e) {
+    complain(network, e);
+    return now + failures_[network].pauses.next();
+  }
+}
+
 Keeper::Time Keeper::work_on(const std::string& network, Time now) {
-  Network& of = load(network);
   const auto want = folder_.want(network);
-  if (!of.held && !want) return cni::kNever;
+  Network& of = load(network);
+  if (!of.held && !want) {
+    forget(network);
+    return cni::kNever;
+  }
   if (!of.held) of.held = blocks::Held{.network = network, .node = self_.node, .pool = want->pool};
+  if (want && is_over(of, *want, now)) {
+    cni::log(Level::kInfo, "forget a want, because no ADD waits any more", {{"network", network}});
+    folder_.served(*want);
+    of.unwaited.reset();
+    return now;
+  }
+  const Time over_at = want ? of.unwaited_at + kWantLasts : cni::kNever;
   if (!view_.is_listed()) {
     if (want) {
       note(of, cat(engine_.name, " was not reached yet", error_.empty() ? "" : cat(": ", error_)));
     }
-    return cni::kNever;  // until it is
+    return over_at;  // or until it is
   }
   if (seen_.is_settling && settled_at_ != Time(0) && now >= settled_at_) {
     seen_.is_settling = false;
     seen_.write(folder_);
   }
-  check_blocks(of);
+  check_blocks(of, now);
   adopt(of);
-  Time next = cni::kNever;
+  const Time next = attend(of, want, now);
+  return std::min({next, return_idle(of, now), write_nodes(network, of, now)});
+}
+
+Keeper::Time Keeper::attend(Network& of, const std::optional<blocks::Want>& want, Time now) {
+  const std::string& network = of.held->network;
+  if (!want) end_shortage(of);
   if (const std::string twin = twin_of(network); !twin.empty()) {
     if (of.held->note != twin) {
       cni::log(Level::kError, "claim no block", {{"network", network}, {"error", twin}});
     }
     note(of, twin);
-  } else if (now < settled_at_) {
-    if (want) note(of, cat(engine_.name, " was restored: all nodes claim again what they have"));
-    next = settled_at_;
-  } else if (!want) {
-    note(of, "");
-  } else if (!serve(of, *want, now)) {
-    next = now + kRetry;
-  } else {
-    if (!folder_.served(*want)) next = now;  // the plugin has added to it
+    return want ? now + kRetry : cni::kNever;
   }
-  if (!want) end_shortage(of);
-  return std::min({next, return_idle(of, now), write_nodes(network, of, now)});
+  if (now < settled_at_) {
+    if (want) note(of, cat(engine_.name, " was restored: all nodes claim again what they have"));
+    return settled_at_;
+  }
+  if (!want) {
+    if (error_.empty()) note(of, "");
+    return cni::kNever;
+  }
+  if (!serve(of, *want, now)) return now + kRetry;
+  return folder_.served(*want) ? cni::kNever : now;  // now: the plugin has added to it
+}
+
+Totals Keeper::totals() const {
+  const std::lock_guard hold(mutex_);
+  Totals out = totals_;
+  out.error = error_;
+  if (error_.empty() && !failures_.empty()) out.error = failures_.begin()->second.logged;
+  out.is_engine_there = view_.is_listed() && out.error.empty();
+  return out;
 }
 
 std::vector<Count> Keeper::counts() const {
+  const std::lock_guard hold(mutex_);
   std::vector<Count> out;
   for (const auto& [name, one] : networks_) {
     if (!one.held) continue;

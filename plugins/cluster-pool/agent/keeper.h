@@ -3,13 +3,19 @@
 #include <cstdint>
 #include <exception>
 #include <map>
+#include <mutex>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "libcni/daemon/event_loop.h"
 #include "plugins/cluster-pool/agent/engine.h"
+#include "plugins/cluster-pool/agent/kept_network.h"
+#include "plugins/cluster-pool/agent/metrics.h"
+#include "plugins/cluster-pool/agent/outside.h"
 #include "plugins/cluster-pool/agent/pause.h"
+#include "plugins/cluster-pool/agent/seen.h"
 #include "plugins/cluster-pool/agent/view.h"
 #include "plugins/leases/store.h"
 #include "plugins/state/blocks.h"
@@ -21,45 +27,21 @@ struct Self {
   std::string node, machine;
 };
 
-/// The engine as lists and events said last, in a file, since an agent may be away meanwhile. Not
-/// as answers of calls did: those may be later than a list that is under way.
-struct Seen {
-  std::string cluster = {};  ///< "": never
-  std::map<Kind, std::uint64_t> revisions = {};
-  bool is_settling = false;  ///< after a restore: Keeper::Times::settle is not over
-
-  static Seen read(const blocks::Folder& folder);
-  void write(const blocks::Folder& folder) const;
-  void raise(const Object& object);
-};
-
-/// What happened since the start.
-struct Totals {
-  std::uint64_t claims = 0, conflicts = 0, returns = 0, errors = 0;
-  bool is_engine_there = false;  ///< its objects were listed, and no call failed since
-};
-
-/// Of a network, for metrics.
-struct Count {
-  std::string network;
-  std::size_t held = 0, returning = 0, lost = 0;
-  std::uint64_t addresses = 0, leases = 0;  ///< of held blocks
-};
-
 /// Keeps what this node has of each network: claims blocks that the plugin wants, returns empty
-/// ones, and finds out which of them are another's. Of one thread, which its calls of the engine
-/// hold up.
+/// ones, and finds out which of them are another's. From any thread: a call of the engine holds up
+/// its own network alone, and of one network work() is not called twice at a time.
 ///
 /// What it saw in the engine may be late. So each decision about a block of this node (it is ours,
 /// it is another's, it is claimed again) is the answer of a call that creates the object.
 class Keeper {
  public:
   using Time = cni::BootTime;
+  /// For which a want stays that no ADD waits for: the runtime calls ADD again within it.
+  static constexpr Time kWantLasts = std::chrono::minutes(2);
   struct Times {
     Time idle, settle;
   };
 
-  /// engine outlives it.
   Keeper(Self self, Times times, const Engine& engine, blocks::Folder folder);
 
   // What the engine has: Follower.
@@ -68,33 +50,39 @@ class Keeper {
   void removed(const Object& object);
   void failed(const std::string& error);
 
-  /// Does what can be done now, for all networks. Returns when to be called again at the latest.
+  /// Networks that have a file.
+  std::vector<std::string> networks() const { return folder_.networks(); }
+  /// Does what can be done now for the network. Returns when to be called again at the latest.
+  Time work(const std::string& network, Time now);
+  /// The same for all networks, one after the other.
   Time work(Time now);
-  /// Reads the state of a network anew. Another program changed it, such as a tool for migration.
-  void forget(const std::string& network) { networks_.erase(network); }
 
-  const View& view() const { return view_; }
-  const Totals& totals() const { return totals_; }
+  /// fn gets what was seen, and the engine, whose calls are made outside of the keeper's mutex.
+  template <class Fn>
+  auto with_view(Fn&& fn) {
+    const std::lock_guard hold(mutex_);
+    return fn(std::as_const(view_), engine_);
+  }
+  Totals totals() const;
   std::vector<Count> counts() const;
 
  private:
-  /// What is known of a network beside its file.
-  struct Network {
-    std::optional<blocks::Held> held = {};  ///< as the file; empty: no file yet
-    bool is_written = true;                 ///< false: the file is behind, or unknown
-    blocks::Pool pinned = {};               ///< whose subnets have pools in the engine
-    std::map<netlink::Cidr, Time> empty_since = {};
-    std::string shortage = {};  ///< claim of our shortage; "": none
-    Time shortage_at{0};
-    std::uint64_t written = 0;                      ///< View::changes() of the last NETWORK.nodes
-    Time write_at{0};                               ///< not before
-    std::map<std::string, Time> others_short = {};  ///< claims of shortages, when first seen
-    Time look_at{0};                                ///< when to look at leases again
-    bool is_blind = false;                          ///< their folder is not there, as was logged
+  using Network = KeptNetwork;
+  struct Answer {  ///< to create_all()
+    std::optional<Object> other = {};
+    std::exception_ptr error = {};
   };
+  struct Failure {
+    Pauses pauses = {};
+    std::string logged = {};  ///< the last error
+  };
+  struct Plan;
 
   Network& load(const std::string& network);
+  void forget(const std::string& network) { networks_.erase(network); }
   Time work_on(const std::string& network, Time now);
+  Time attend(Network& of, const std::optional<blocks::Want>& want, Time now);
+  void begin_settling(Time now);
   void put(Network& of);
   void complain(const std::string& network, const std::exception& e);
   void note(Network& of, const std::string& text);
@@ -102,24 +90,33 @@ class Keeper {
   Object object_of(const blocks::Held& held, const blocks::Block& block) const;
 
   // keeper_blocks.cc: whose the blocks are.
-  void check_blocks(Network& of);
-  bool check(Network& of, blocks::Block& block);
+  void check_blocks(Network& of, Time now);
+  bool check(Network& of, blocks::Block& block, Time now);
+  bool is_renamed(const Network& of, const Object& from);
   bool take_back(Network& of, blocks::Block& block, const Object& from, Object& mine);
   void lose(Network& of, blocks::Block& block, const Object& holder);
   bool finish_return(Network& of, const blocks::Block& block);
   void adopt(Network& of);
   std::string twin_of(const std::string& network) const;
 
-  // keeper_claims.cc: what the plugin wants.
-  bool serve(Network& of, const blocks::Want& want, Time now);
+  // keeper_pool.cc: which pool the blocks are of.
   void require_node();
   void take_pool(Network& of, const blocks::Want& want);
-  std::optional<leases::Store> leave(const blocks::Held& held, const std::string& data_dir) const;
-  void pin(const blocks::Held& held, const blocks::Range& range);
-  bool claim(Network& of, const netlink::Cidr& cidr);
-  bool claim_next(Network& of, std::size_t set, Time now);
-  bool claim_fixed(Network& of, const netlink::Ip& ip, std::string& others);
-  bool is_full(const Network& of, std::size_t set) const;
+  std::optional<leases::Store> leave(const blocks::Held& held, const std::string& data_dir);
+  void pin(const blocks::Held& held, const std::vector<blocks::Range>& ranges);
+  [[noreturn]] void refuse_size(const Object& meant, const Object& other) const;
+
+  // keeper_claims.cc: what the plugin wants.
+  bool is_over(Network& of, const blocks::Want& want, Time now);
+  bool serve(Network& of, const blocks::Want& want, Time now);
+  Plan plan_of(const Network& of, const blocks::Want& want) const;
+  void plan_fixed(const Network& of, const netlink::Ip& ip, Plan& plan) const;
+  std::size_t lacking_in(const Network& of, const blocks::Want& want, std::size_t set) const;
+  bool conclude(Network& of, const Plan& plan, Time now);
+  void claim_all(Network& of, const std::vector<netlink::Cidr>& blocks);
+  bool take(Network& of, const Object& object, const Answer& answer);
+  std::vector<Answer> create_all(std::vector<Object>& objects);
+  std::uint64_t free_in(const Network& of, std::size_t set) const;
   void call_for_blocks(Network& of, Time now);
   void end_shortage(Network& of);
 
@@ -134,16 +131,19 @@ class Keeper {
 
   const Self self_;
   const Times times_;
-  const Engine& engine_;
+  mutable std::mutex mutex_;  ///< of what is below, but during calls
+  const Engine direct_;       ///< for threads without the mutex
+  const Engine engine_;
   const blocks::Folder folder_;
   View view_;
   std::map<std::string, Network> networks_;
   Seen seen_;
-  Time settled_at_{0};     ///< no claims before
-  bool has_node_ = false;  ///< the engine, an object for this node
-  Pauses pauses_;
-  std::string error_;   ///< of the engine; "": it answers
-  std::string logged_;  ///< the last error
+  Time settled_at_{0};                       ///< no claims before
+  std::uint64_t restores_ = 0;               ///< of the engine, that were seen
+  bool has_node_ = false;                    ///< the engine, an object for this node
+  std::map<std::string, Failure> failures_;  ///< by network
+  std::string error_;                        ///< of following the engine; "": it answers
+  std::string logged_;                       ///< the last one
   Totals totals_;
 };
 

@@ -21,10 +21,10 @@ constexpr std::chrono::milliseconds kLeaseLock{2'000};
 }  // namespace
 
 // Each block against what the engine was seen to have. An error leaves the others for later.
-void Keeper::check_blocks(Network& of) {
+void Keeper::check_blocks(Network& of, Time now) {
   blocks::Held& held = *of.held;
   for (std::size_t i = 0; i < held.blocks.size();) {
-    if (check(of, held.blocks[i])) {
+    if (check(of, held.blocks[i], now)) {
       ++i;
       continue;
     }
@@ -38,7 +38,7 @@ void Keeper::check_blocks(Network& of) {
 }
 
 // False: the node does not have the block any more.
-bool Keeper::check(Network& of, Block& block) {
+bool Keeper::check(Network& of, Block& block, Time now) {
   Object mine = object_of(*of.held, block);
   const auto& seen = view_.blocks(of.held->network);
   const auto there = seen.find(block.cidr.ip);
@@ -53,10 +53,12 @@ bool Keeper::check(Network& of, Block& block) {
   }
   auto other = engine_.create(mine);
   if (other && other->machine == self_.machine && other->claim == block.claim) {
-    if (!other->is_claim_of(mine) && !take_back(of, block, *other, mine)) return true;
-    if (other->is_claim_of(mine)) mine.version = other->version;
+    const bool is_mine = other->is_claim_of(mine);
+    if (!is_mine && !take_back(of, block, *other, mine)) return true;
+    if (is_mine) mine.version = other->version;
     other.reset();
   } else if (!other) {
+    if (block.state == State::kHeld && now >= settled_at_) begin_settling(now);
     cni::log(Level::kWarning, "claimed a block again, which the engine had lost",
              {{"network", of.held->network}, {"block", block.cidr.str()}});
   }
@@ -75,9 +77,25 @@ bool Keeper::check(Network& of, Block& block) {
   return true;
 }
 
+// Whether a claim with this node's machine-id and another name is that of its former name. Not
+// while there is a Node object of that name: then this machine is a copy of that one's disk.
+bool Keeper::is_renamed(const Network& of, const Object& from) {
+  if (of.held->node == self_.node || !engine_.has_node || !engine_.has_node(from.node)) return true;
+  cni::log(Level::kError,
+           "a Node object has the name that this machine's blocks have: it is a copy of that node, "
+           "or was renamed, and the former object has to be deleted",
+           {{"network", of.held->network}, {"node", from.node}});
+  return false;
+}
+
 // A claim of this node by another name. That is its former one, or, where the file says that it has
 // not been renamed, the name of a copy of its disk. The copy knows the claim, so it gets a new one.
 bool Keeper::take_back(Network& of, Block& block, const Object& from, Object& mine) {
+  if (!is_renamed(of, from)) {
+    block.claim = new_claim();  // the other machine knows this one
+    lose(of, block, from);
+    return false;
+  }
   const bool is_copy = of.held->node == self_.node;
   if (is_copy) {
     mine.claim = new_claim();
@@ -96,7 +114,10 @@ void Keeper::lose(Network& of, Block& block, const Object& holder) {
   cni::log(Level::kError, "another node has a block of this node: its addresses may be doubled",
            {{"network", of.held->network}, {"block", block.cidr.str()}, {"holder", node}});
   auto store = store_of(*of.held);
-  if (store) store->lock(kLeaseLock);
+  if (store) {
+    const Outside outside(mutex_);
+    store->lock(kLeaseLock);
+  }
   block.state = State::kLost;
   block.holder = node;
   put(of);

@@ -1,6 +1,8 @@
 #include <algorithm>
-#include <filesystem>
-#include <system_error>
+#include <atomic>
+#include <exception>
+#include <optional>
+#include <thread>
 #include <utility>
 
 #include "libcni/common/error.h"
@@ -8,6 +10,7 @@
 #include "plugins/cluster-pool/agent/choice.h"
 #include "plugins/cluster-pool/agent/keeper.h"
 #include "plugins/leases/block.h"
+#include "plugins/state/waiters.h"
 
 // What the plugin wants.
 namespace block_agent {
@@ -20,8 +23,9 @@ using netlink::Cidr;
 
 namespace {
 
-constexpr int kMaxTries = 64;  // of blocks that others were quicker for
-constexpr std::chrono::milliseconds kLeaveLock{2'000};
+constexpr int kMaxTries = 64;             // of blocks that others were quicker for
+constexpr std::size_t kMaxPlan = 64;      // blocks between two writes of the file
+constexpr std::size_t kCallsAtOnce = 16;  // of create_all()
 constexpr cni::BootTime kCallAgain = std::chrono::minutes(5);  // while a shortage lasts
 
 std::size_t held_of(const blocks::Held& held, std::size_t set) {
@@ -30,182 +34,200 @@ std::size_t held_of(const blocks::Held& held, std::size_t set) {
   }));
 }
 
-// The pool of the network that shares addresses with this one, and has blocks of another size.
-std::optional<Object> of_other_size(const std::vector<Object>& pools, const Object& pool) {
-  const auto found = std::ranges::find_if(pools, [&](const Object& one) {
-    const bool overlaps = one.cidr.contains(pool.cidr.ip) || pool.cidr.contains(one.cidr.ip);
-    return one.network == pool.network && overlaps && one.block_size != pool.block_size;
-  });
-  return found == pools.end() ? std::nullopt : std::optional(*found);
+// Of addresses, as large as one has been: blocks at the ends of a range have fewer.
+std::uint64_t size_of_block(const blocks::Range& range) {
+  const unsigned bits = range.subnet.ip.bits() - range.block_size;
+  return bits < 63 ? std::uint64_t{1} << bits : UINT64_MAX;
 }
 
 }  // namespace
+
+/// The next claims of a network.
+struct Keeper::Plan {
+  std::vector<Cidr> blocks = {};
+  std::string others = {};                ///< requested addresses that other nodes' blocks have
+  std::optional<std::size_t> taken = {};  ///< a set of which each block has a node
+  bool is_done = true;                    ///< false: a block of it is being returned
+};
+
+// ADD has ended, be it killed, and was not called again.
+bool Keeper::is_over(Network& of, const blocks::Want& want, Time now) {
+  if (blocks::are_waiting(folder_.dir(), want.network)) {
+    of.unwaited.reset();
+    of.unwaited_at = now;
+    return false;
+  }
+  if (of.unwaited != want) {
+    of.unwaited = want;
+    of.unwaited_at = now;
+  }
+  return now - of.unwaited_at >= kWantLasts;
+}
 
 // True: nothing of it is left to do, be it that an address is another node's.
 bool Keeper::serve(Network& of, const blocks::Want& want, Time now) {
   require_node();
   take_pool(of, want);
-  bool is_done = true;
-  std::string others;
-  for (const netlink::Ip& ip : want.fixed) is_done = claim_fixed(of, ip, others) && is_done;
-  std::vector<std::size_t> wanted(of.held->pool.sets.size(), 1);
-  for (const blocks::Want::Short& one : want.sets) {
-    if (one.set < wanted.size()) wanted[one.set] = std::max<std::size_t>(1, one.blocks + 1);
-  }
-  for (std::size_t set = 0; set < wanted.size(); ++set) {
-    while (held_of(*of.held, set) < wanted[set]) {
-      if (!claim_next(of, set, now)) {
-        is_done = false;
-        break;
-      }
-    }
-  }
-  if (!is_done) return false;
-  // A changed note wakes the plugin, which reads in NETWORK.nodes who has a fixed address.
-  if (!others.empty()) of.write_at = Time(0);
-  write_nodes(of.held->network, of, now);
-  note(of, others);
-  end_shortage(of);
-  return true;
-}
-
-// Others release the blocks of a name for which there is no Node object.
-void Keeper::require_node() {
-  if (!engine_.has_node || has_node_) return;
-  has_node_ = engine_.has_node(self_.node);
-  if (has_node_) return;
-  throw cni::Error(cni::Code::kInvalidConfig,
-                   cat(engine_.name, " has no Node '", self_.node,
-                       "', and blocks of a node without one are released"),
-                   "NODE_NAME, or node in the config of blocks, is the name of the Node object");
-}
-
-// The leases of the folder that ADD worked in until now, locked until the file names the other one:
-// ADD gives out what has no lease in its own folder. Nothing: it is the same, or has no leases.
-std::optional<leases::Store> Keeper::leave(const blocks::Held& held,
-                                           const std::string& data_dir) const {
-  const std::string& before = held.pool.data_dir;
-  std::error_code ignored;
-  if (before == data_dir || std::filesystem::equivalent(before, data_dir, ignored)) {
-    return std::nullopt;
-  }
-  auto out = leases::Store::open(before, held.network, leases::Host::current("patchbay-agent"));
-  if (!out) return out;
-  out->lock(kLeaveLock);
-  for (const Block& one : held.blocks) {
-    if (leases::is_free_of_leases(*out, one.cidr)) continue;
-    throw cni::Error(cni::Code::kInvalidConfig,
-                     cat("dataDir of network '", held.network, "' is '", data_dir,
-                         "', and pods of this node have leases in '", before, "'"),
-                     "stop these pods first, or configure the former dataDir");
-  }
-  return out;
-}
-
-// Blocks of an earlier pool stay until they are empty.
-void Keeper::take_pool(Network& of, const blocks::Want& want) {
-  for (const auto& set : want.pool.sets) {
-    for (const blocks::Range& range : set) {
-      const auto pinned = of.pinned.find(range.start);
-      if (pinned == nullptr || pinned->subnet != range.subnet ||
-          pinned->block_size != range.block_size) {
-        pin(*of.held, range);
-      }
-    }
-  }
-  of.pinned = want.pool;
-  if (of.held->pool == want.pool && folder_.has_held(of.held->network)) return;
-  const auto former = leave(*of.held, want.pool.data_dir);
-  of.held->pool = want.pool;
-  put(of);
-}
-
-// The first node of a network sets the size of a subnet's blocks: blocks of two sizes overlap.
-void Keeper::pin(const blocks::Held& held, const blocks::Range& range) {
-  Object pool{.kind = Kind::kPool,
-              .network = held.network,
-              .cidr = range.subnet.network(),
-              .block_size = range.block_size,
-              .node = self_.node,
-              .machine = self_.machine,
-              .claim = new_claim()};
-  const auto refuse = [&](const Object& other) {
-    if (other.block_size == 0) {
-      throw cni::Error(cni::Code::kTryAgainLater,
-                       cat("network '", held.network, "': the size of blocks in ", pool.cidr.str(),
-                           " is in an object that is not readable"),
-                       "remove it as docs/cluster-pool.md says, or update this node");
-    }
-    throw cni::Error(cni::Code::kInvalidConfig,
-                     cat("network '", held.network, "' has blocks of /", other.block_size, " in ",
-                         other.cidr.str(), ", set by node '", other.node, "'; blockSize here is /",
-                         range.block_size),
-                     "one size for all nodes: docs/cluster-pool.md says how to change it");
-  };
-  // Before as well: a node with a wrong size would hold up others for as long as its object exists.
-  if (const auto one = of_other_size(engine_.list(Kind::kPool), pool)) refuse(*one);
-  const auto other = engine_.create(pool);
-  if (other && other->block_size != range.block_size) refuse(*other);
-  if (const auto one = of_other_size(engine_.list(Kind::kPool), pool)) {
-    if (!other) engine_.remove(pool);
-    refuse(*one);
-  }
-}
-
-// False: another node has it, or this one since a call whose answer was lost: adopt() removes that.
-bool Keeper::claim(Network& of, const Cidr& cidr) {
-  Block block{.cidr = cidr, .claim = new_claim()};
-  Object object = object_of(*of.held, block);
-  const auto other = engine_.create(object);
-  if (other && !other->is_claim_of(object)) {
-    ++totals_.conflicts;
-    view_.put(*other);
-    return false;
-  }
-  view_.put(other ? *other : object);  // made twice, because the first answer was lost
-  of.held->blocks.push_back(std::move(block));
-  put(of);
-  ++totals_.claims;
-  cni::log(Level::kInfo, "claimed a block", {{"network", of.held->network}, {"block", cidr.str()}});
-  return true;
-}
-
-bool Keeper::claim_next(Network& of, std::size_t set, Time now) {
-  const blocks::Pool::Set& ranges = of.held->pool.sets[set];
+  const auto restores = restores_;
   for (int tries = 0; tries < kMaxTries; ++tries) {
-    const auto free = free_block(ranges, view_, *of.held);
-    if (!free) {
-      const std::string holders = holders_of(ranges, view_.blocks(of.held->network));
-      note(of, cat("all blocks of ", ranges.front().subnet.network().str(),
-                   ranges.size() > 1 ? " and the set's other ranges" : "", " are taken",
-                   holders.empty() ? "" : cat(": ", holders)));
-      if (is_full(of, set)) call_for_blocks(of, now);
-      return false;
-    }
-    if (claim(of, *free)) return true;
+    if (restores != restores_) return false;
+    const Plan plan = plan_of(of, want);
+    if (plan.blocks.empty()) return conclude(of, plan, now);
+    const auto before = totals_.claims;
+    claim_all(of, plan.blocks);
+    if (totals_.claims != before) tries = 0;
   }
   throw cni::Error(cni::Code::kTryAgainLater,
                    cat("claim a block of network '", of.held->network,
                        "': other nodes were quicker ", kMaxTries, " times"));
 }
 
-// True also if it is another's, which the plugin reports by NETWORK.nodes.
-bool Keeper::claim_fixed(Network& of, const netlink::Ip& ip, std::string& others) {
-  const auto* const range = of.held->pool.find(ip);
-  if (range == nullptr) return true;
-  const Cidr cidr = range->block_of(ip);
-  const auto is_it = [&](const Block& one) { return one.cidr == cidr; };
-  const auto own = std::ranges::find_if(of.held->blocks, is_it);
-  if (own != of.held->blocks.end()) return own->state != State::kReturning;
-  if (view_.overlapping(of.held->network, cidr) == nullptr && claim(of, cidr)) return true;
-  const Object* const other = view_.overlapping(of.held->network, cidr);
-  if (other == nullptr) return false;
-  others += cat(others.empty() ? "" : "; ", ip.str(), " is in block ", other->cidr.str(),
-                " of node '", other->node, "'");
+bool Keeper::conclude(Network& of, const Plan& plan, Time now) {
+  if (plan.taken) {
+    const auto& ranges = of.held->pool.sets[*plan.taken];
+    const std::string holders = holders_of(ranges, view_.blocks(of.held->network));
+    note(of, cat("all blocks of ", ranges.front().subnet.network().str(),
+                 ranges.size() > 1 ? " and the set's other ranges" : "", " are taken",
+                 holders.empty() ? "" : cat(": ", holders)));
+    if (free_in(of, *plan.taken) == 0) call_for_blocks(of, now);
+    return false;
+  }
+  if (!plan.is_done) return false;
+  // A changed note wakes the plugin, which reads in NETWORK.nodes who has a fixed address.
+  if (!plan.others.empty()) of.write_at = Time(0);
+  write_nodes(of.held->network, of, now);
+  note(of, plan.others);
+  end_shortage(of);
   return true;
 }
 
-bool Keeper::is_full(const Network& of, std::size_t set) const {
+// First the blocks of leases that are older than all blocks, as of host-local: another node must
+// not have them.
+Keeper::Plan Keeper::plan_of(const Network& of, const blocks::Want& want) const {
+  const blocks::Held& held = *of.held;
+  Plan out;
+  if (const auto store = store_of(held)) {
+    std::optional<Cidr> last;  // sorted: one block after another
+    for (const netlink::Ip& ip : store->used()) {
+      if (out.blocks.size() >= kMaxPlan) break;
+      if (last && last->contains(ip)) continue;
+      const auto* const range = held.pool.find(ip);
+      if (range == nullptr) continue;
+      last = range->block_of(ip);
+      plan_fixed(of, ip, out);
+    }
+    out.others.clear();  // doctor reports these leases
+    out.is_done = true;
+  }
+  if (!out.blocks.empty()) return out;
+  for (const netlink::Ip& ip : want.fixed) plan_fixed(of, ip, out);
+  for (std::size_t set = 0; set < held.pool.sets.size(); ++set) {
+    const std::size_t count = std::min(lacking_in(of, want, set), kMaxPlan);
+    const auto found = free_blocks({held.pool.sets[set], count}, view_, held, out.blocks);
+    if (found.size() < count && !out.taken) out.taken = set;
+    out.blocks.insert(out.blocks.end(), found.begin(), found.end());
+  }
+  return out;
+}
+
+void Keeper::plan_fixed(const Network& of, const netlink::Ip& ip, Plan& plan) const {
+  const auto* const range = of.held->pool.find(ip);
+  if (range == nullptr) return;
+  const Cidr cidr = range->block_of(ip);
+  const auto own = std::ranges::find(of.held->blocks, cidr, &Block::cidr);
+  if (own != of.held->blocks.end()) {
+    plan.is_done = plan.is_done && own->state != State::kReturning;
+    return;
+  }
+  const Object* const other = view_.overlapping(of.held->network, cidr);
+  if (other == nullptr) {
+    if (std::ranges::find(plan.blocks, cidr) == plan.blocks.end()) plan.blocks.push_back(cidr);
+    return;
+  }
+  plan.others += cat(plan.others.empty() ? "" : "; ", ip.str(), " is in block ", other->cidr.str(),
+                     " of node '", other->node, "'");
+}
+
+// How many blocks of the set the node needs, beside those that it has: the next one, and as many
+// addresses as ADDs wait for.
+std::size_t Keeper::lacking_in(const Network& of, const blocks::Want& want, std::size_t set) const {
+  const std::size_t has = held_of(*of.held, set);
+  std::uint64_t least = 1;
+  for (const blocks::Want::Short& one : want.sets) {
+    if (one.set == set) least = std::max<std::uint64_t>(least, one.blocks + 1);
+  }
+  std::uint64_t out = least > has ? least - has : 0;
+  const std::uint64_t free = free_in(of, set);  // before the others: a lease ends a wait
+  const std::uint64_t waiting = blocks::count_waiting(folder_.dir(), want.network, set);
+  if (waiting > free) {
+    const std::uint64_t size = size_of_block(of.held->pool.sets[set].front());
+    out = std::max(out, (waiting - free - 1) / size + 1);
+  }
+  return static_cast<std::size_t>(std::min<std::uint64_t>(out, kMaxPlan));
+}
+
+// All at once: an engine that is slow is waited for once. After an error no further call begins.
+std::vector<Keeper::Answer> Keeper::create_all(std::vector<Object>& objects) {
+  std::vector<Answer> out(objects.size());
+  std::atomic<std::size_t> next = 0;
+  std::atomic<bool> has_failed = false;
+  const auto run = [&] {
+    for (std::size_t i = next++; i < objects.size(); i = next++) {
+      try {
+        if (has_failed) throw cni::Error(cni::Code::kTryAgainLater, "an earlier call failed");
+        out[i].other = direct_.create(objects[i]);
+      } catch (const std::exception&) {
+        out[i].error = std::current_exception();
+        has_failed = true;
+      }
+    }
+  };
+  const Outside outside(mutex_);
+  std::vector<std::jthread> others;
+  for (std::size_t i = 1; i < std::min(objects.size(), kCallsAtOnce); ++i) others.emplace_back(run);
+  run();
+  others.clear();
+  return out;
+}
+
+// What was claimed is in the file before an error of another one is thrown.
+void Keeper::claim_all(Network& of, const std::vector<Cidr>& all) {
+  std::vector<Object> objects;
+  for (const Cidr& cidr : all) {
+    objects.push_back(object_of(*of.held, {.cidr = cidr, .claim = new_claim()}));
+  }
+  const auto answers = create_all(objects);
+  std::exception_ptr error;
+  bool is_changed = false;
+  for (std::size_t i = 0; i < objects.size(); ++i) {
+    if (answers[i].error) {
+      if (!error) error = answers[i].error;
+    } else {
+      is_changed = take(of, objects[i], answers[i]) || is_changed;
+    }
+  }
+  if (is_changed) put(of);
+  if (error) std::rethrow_exception(error);
+}
+
+// False: another node has it, or this one since a call whose answer was lost: adopt() removes that.
+bool Keeper::take(Network& of, const Object& object, const Answer& answer) {
+  const auto& other = answer.other;
+  if (other && !other->is_claim_of(object)) {
+    ++totals_.conflicts;
+    view_.put(*other);
+    return false;
+  }
+  view_.put(other ? *other : object);  // made twice, because the first answer was lost
+  of.held->blocks.push_back({.cidr = object.cidr, .claim = object.claim});
+  ++totals_.claims;
+  cni::log(Level::kInfo, "claimed a block",
+           {{"network", object.network}, {"block", object.cidr.str()}});
+  return true;
+}
+
+// Addresses without a lease.
+std::uint64_t Keeper::free_in(const Network& of, std::size_t set) const {
   const blocks::Held& held = *of.held;
   const auto store = store_of(held);
   const auto used = store ? store->used() : std::vector<netlink::Ip>{};
@@ -215,7 +237,7 @@ bool Keeper::is_full(const Network& of, std::size_t set) const {
     const std::uint64_t size = held.pool.find(one.cidr)->size_of(one.cidr);
     free += size - std::min<std::uint64_t>(size, leases::in_block(used, one.cidr).size());
   }
-  return free == 0;
+  return free;
 }
 
 // Others see the object and return blocks that are empty.

@@ -48,6 +48,7 @@ Keeper::Time Keeper::return_idle(Network& of, Time now) {
     of.empty_since.clear();
     return cni::kNever;
   }
+  if (!error_.empty()) return cni::kNever;  // ADD would lose a block that nobody can claim
   if (now < of.look_at && !is_called_for) return of.look_at;
   const auto store = store_of(held);
   if (!store) return look_later(of, now);
@@ -99,13 +100,21 @@ bool Keeper::may_return(const Network& of, const Block& block, const std::vector
   return size != 0 && leased <= size / 2;
 }
 
-// The lock keeps ADD from allocating in the block between the look and the mark.
+// The lock keeps ADD from allocating in the block between the look and the mark. An engine that
+// does not answer is found before the mark, which would take the block from ADD for as long.
 void Keeper::give_back(Network& of, const netlink::Cidr& cidr) {
+  Object mine = object_of(*of.held, *std::ranges::find(of.held->blocks, cidr, &Block::cidr));
+  if (const auto there = engine_.create(mine); there && !there->is_claim_of(mine)) {
+    return view_.put(*there);  // check() is next
+  }
   const auto block = std::ranges::find(of.held->blocks, cidr, &Block::cidr);
   {
     auto store = store_of(*of.held);
     if (!store) return;
-    store->lock(kReturnLock);
+    {
+      const Outside outside(mutex_);
+      store->lock(kReturnLock);
+    }
     if (!leases::is_free_of_leases(*store, cidr)) return;
     block->state = State::kReturning;
     put(of);
