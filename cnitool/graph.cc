@@ -5,6 +5,7 @@
 #include <cerrno>
 #include <nlohmann/json.hpp>
 
+#include "cnitool/block_pools.h"
 #include "cnitool/cached.h"
 #include "cnitool/graph_broken.h"
 #include "cnitool/graph_formats.h"
@@ -78,6 +79,18 @@ Seen look(const cni::CachedAttachment& one) {
   }
 }
 
+std::vector<GraphPool> pools_of(const std::vector<BlockPool>& all) {
+  std::vector<GraphPool> out;
+  for (const BlockPool& pool : all) {
+    GraphPool& to = out.emplace_back(
+        GraphPool{.network = pool.network, .claimed = pool.claimed(), .total = pool.total()});
+    for (const BlockUse& one : pool.blocks) {
+      to.blocks.push_back({one.block.cidr.str(), one.block.state.str(), one.used, one.size});
+    }
+  }
+  return out;
+}
+
 void write_file(const std::string& file, const std::string& text) {
   constexpr unsigned kMode = 0644;
   const netlink::Fd fd(::open(file.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, kMode));
@@ -101,6 +114,7 @@ std::string drawn(const Graph& graph, const GraphOptions& options, const Output&
 void graph(const GraphOptions& options, const Selection& which, const Settings& settings,
            const Output& output) {
   Graph whole = graph_of(sorted_entries(cni::Cache(settings.cache_dir)), KernelState::read(), look);
+  whole.pools = pools_of(block_pools());
   if (!which.containers.empty()) keep_only(which.containers, whole);
   if (options.probe) {
     probe::Options probing = options.probing;

@@ -263,6 +263,18 @@ ordered_json json_of(const GraphBridge& bridge) {
           {"foreignPorts", foreign}};
 }
 
+ordered_json json_of(const GraphPool& pool) {
+  auto blocks = ordered_json::array();
+  for (const GraphPool::Block& one : pool.blocks) {
+    blocks.push_back(
+        {{"cidr", one.cidr}, {"state", one.state}, {"used", one.used}, {"size", one.size}});
+  }
+  return {{"network", pool.network},
+          {"blocks", blocks},
+          {"claimed", pool.claimed},
+          {"total", pool.total}};
+}
+
 }  // namespace
 
 std::vector<std::string> KernelState::addresses_of(int index) const {
@@ -340,6 +352,8 @@ ordered_json json_of(const Graph& graph) {
   }
   for (const GraphBridge& one : graph.bridges) out["bridges"].push_back(json_of(one));
   out["others"] = json_of(graph.others);
+  out["pools"] = ordered_json::array();
+  for (const GraphPool& one : graph.pools) out["pools"].push_back(json_of(one));
   return out;
 }
 

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <map>
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
@@ -90,10 +91,22 @@ struct Uplink {
   std::vector<std::string> addresses, gateways;
 };
 
+/// A network with cluster-pool: the blocks of this node.
+struct GraphPool {
+  struct Block {
+    std::string cidr, state;
+    std::uint64_t used = 0, size = 0;  ///< addresses
+  };
+  std::string network = {};
+  std::vector<Block> blocks = {};
+  std::uint64_t claimed = 0, total = 0;  ///< blocks of the cluster
+};
+
 struct Graph {
   std::vector<Uplink> uplinks;
   std::vector<GraphBridge> bridges;
   std::vector<GraphPod> others;  ///< attachments without a bridge
+  std::vector<GraphPool> pools = {};
 };
 
 /// The properties of an attachment that the cache does not have.

@@ -59,6 +59,24 @@ void add_to(Segment& segment, const GraphPod& pod, const std::vector<Uplink>& up
   }
 }
 
+// The blocks of its networks that this node has.
+void add_pools(Segment& segment, const std::vector<std::string>& networks,
+               const std::vector<GraphPool>& pools) {
+  constexpr std::size_t kMost = 4;
+  for (const GraphPool& pool : pools) {
+    if (std::ranges::find(networks, pool.network) == networks.end()) continue;
+    segment.lines.push_back(cat("pool: ", pool.claimed, "/", pool.total, " blocks claimed"));
+    for (std::size_t i = 0; i < std::min(pool.blocks.size(), kMost); ++i) {
+      const GraphPool::Block& one = pool.blocks[i];
+      segment.lines.push_back(cat(one.cidr, one.state == "held" ? "" : cat(" ", one.state), " ",
+                                  one.used, "/", one.size));
+    }
+    if (pool.blocks.size() > kMost) {
+      segment.lines.push_back(cat("and ", counted(pool.blocks.size() - kMost, "more block")));
+    }
+  }
+}
+
 }  // namespace
 
 bool PodBox::is_alive() const {
@@ -70,12 +88,16 @@ View view_of(const Graph& graph) {
   View out;
   for (const GraphBridge& one : graph.bridges) {
     out.segments.push_back(segment_of(one, graph.uplinks));
+    add_pools(out.segments.back(), one.networks, graph.pools);
   }
   for (const GraphPod& pod : graph.others) {
     const std::string id = cat("network:", pod.network);
     auto at =
         std::ranges::find_if(out.segments, [&id](const Segment& one) { return one.id == id; });
-    if (at == out.segments.end()) at = out.segments.insert(at, segment_of(pod));
+    if (at == out.segments.end()) {
+      at = out.segments.insert(at, segment_of(pod));
+      add_pools(*at, {pod.network}, graph.pools);
+    }
     add_to(*at, pod, graph.uplinks);
   }
   for (std::size_t i = 0; i < out.segments.size(); ++i) {

@@ -13,6 +13,7 @@
 #include "cnitool/doctor/pods.h"
 #include "cnitool/json_at.h"
 #include "cnitool/known_plugins.h"
+#include "cnitool/route_back.h"
 #include "netlink/nf/socket.h"
 
 // The links by which pods reach other hosts: uplinks of the node, masters of macvlan and its kind,
@@ -165,12 +166,27 @@ Names stranded_pods(const Node& node, Family family) {
   return {out.begin(), out.end()};
 }
 
+// Of a link that works, which went down and up again.
+std::string known_route(const Node& node, Family family) {
+  for (const netlink::LinkAddress& address : node.addresses) {
+    const Link* const link = node.link(address.link);
+    const bool is_uplink = link != nullptr && link->up && !link->loopback && !is_of_pod(*link);
+    if (family != Family::kIpv4 || !is_uplink || !address.cidr.ip.is_v4()) continue;
+    const std::string back = route_back(*link);
+    if (!back.empty()) return back;
+  }
+  return cat(family == Family::kIpv4 ? "ip" : "ip -6", " route add default via GATEWAY dev LINK");
+}
+
 Finding lacking_route(const Node& node, Family family) {
   const std::string none = cat("the node has no default route for ", family_text(family));
   const Names networks = networks_with(node, family);
   if (const auto dead = lost_uplink(node, family)) {
     return {Level::kError, cat("link '", dead->link->name, "' ", dead->what, ", and ", none),
-            loss_of(family), remedy_for(*dead), networks};
+            loss_of(family),
+            dead->what == "is down" && family == Family::kIpv4 ? up_with_route(*dead->link)
+                                                               : remedy_for(*dead),
+            networks};
   }
   const Names stranded = stranded_pods(node, family);
   return {
@@ -178,9 +194,7 @@ Finding lacking_route(const Node& node, Family family) {
       stranded.empty()
           ? none
           : cat(none, ", and pods have connections to hosts without a route: ", some_of(stranded)),
-      loss_of(family),
-      cat(family == Family::kIpv4 ? "ip" : "ip -6", " route add default via GATEWAY dev LINK"),
-      networks};
+      loss_of(family), known_route(node, family), networks};
 }
 
 // "unreachable default" with the largest metric is the kernel's own for IPv6.

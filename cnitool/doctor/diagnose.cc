@@ -11,6 +11,7 @@
 #include "cnitool/doctor/peers.h"
 #include "cnitool/doctor/places.h"
 #include "cnitool/doctor/pods.h"
+#include "cnitool/doctor/probed.h"
 #include "cnitool/waiting.h"
 
 namespace tool::doctor {
@@ -212,8 +213,9 @@ bool diagnose(const Settings& settings, const Question& question, const cni::Env
   if (cluster != nullptr) kubernetes::look_at_cluster(*cluster, node);
   node.cluster = cluster;
   node.peers = std::move(peers);
-  if (scope.probe)
-    node.probed = std::make_shared<probe::Outcome>(probe::probe(settings, question.probing));
+  if (scope.probe) {
+    node.probed = std::make_shared<probe::Outcome>(probe_pods(settings, question.probing));
+  }
   return report(node, output);
 }
 

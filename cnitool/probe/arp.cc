@@ -22,6 +22,8 @@ using netlink::SegmentSocket;
 
 constexpr auto kAnswerTime = std::chrono::milliseconds(300);
 constexpr std::size_t kMaxSilent = 10;  // each is waited for
+// Each asks all pods of its bridge, and its socket takes an RCU grace period to be closed.
+constexpr std::size_t kMostOfNetwork = 32;
 
 // Whether anybody answers; a pod that has ended in between has nobody to ask.
 bool answers(const Subject& one, const Ip& gateway) {
@@ -77,10 +79,11 @@ doctor::Findings silent_gateways(const std::vector<Subject>& subjects,
                                  const std::vector<bool>& asked, const NodeFacts& node) {
   netlink::RouteSocket socket;
   std::map<std::pair<std::string, Ip>, doctor::Finding> found;
+  std::map<std::string, std::size_t> members;
   std::size_t silent = 0;
   for (std::size_t i = 0; i < subjects.size() && silent < kMaxSilent; ++i) {
     const Subject& one = subjects[i];
-    if (!asked[i] || !one.is_routed) continue;
+    if (!asked[i] || !one.is_routed || ++members[one.key.network] > kMostOfNetwork) continue;
     for (const cni::Address& address : one.result.ips) {
       const auto& gateway = address.gateway;
       if (!gateway || !gateway->is_v4() || !node.has(*gateway) || answers(one, *gateway)) continue;

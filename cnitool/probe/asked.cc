@@ -130,14 +130,15 @@ std::vector<Question> questions_from(const Choice& pods, const NodeFacts& node, 
       const auto given = Ip::parse(port.ip);
       const bool is_any = !given || given->is_unspecified();
       const auto at = is_any ? uplink ? std::optional(uplink->own) : std::nullopt : given;
-      if (port.protocol != "tcp" || port.host > 65535 || port.container > 65535) continue;
+      if (!is_probed(port)) continue;
       if (!at || at->is_loopback() || at->family() != source.family()) continue;
       if (given && given->family() != source.family()) continue;
       Question& question = *push(
-          i, {.kind = Kind::kSyn, .target = *at, .port = static_cast<std::uint16_t>(port.host)},
-          cat("hostPort ", port.host, " at ", at->str(), " of "));
+          i, {.kind = kind_of(port), .target = *at, .port = static_cast<std::uint16_t>(port.host)},
+          cat(name_of(port), " at ", at->str(), " of "));
       question.destination = *ip;
       question.destination_port = static_cast<std::uint16_t>(port.container);
+      question.must_answer = port.protocol != "udp";
     }
   }
   return out;

@@ -13,6 +13,11 @@ namespace {
 
 using cni::cat;
 
+// Who answers for no MAC address may have been asked by packets that were dropped.
+std::optional<Cause> dropped_by_kernel(const Look& look) {
+  return cause_of_drops(look.one, Evidence::kCertain);
+}
+
 /// What may have taken a packet that was last seen between two spots, both included.
 struct Gap {
   Spot first, last;
@@ -24,6 +29,7 @@ constexpr Gap kGaps[] = {{Spot::kNowhere, Spot::kNowhere, not_answered},
                          {Spot::kNowhere, Spot::kOnLink, no_ipv6},
                          {Spot::kNowhere, Spot::kOnBridge, broken_wire_from},
                          {Spot::kNowhere, Spot::kOnLink, broken_wire_to},
+                         {Spot::kNowhere, Spot::kTaken, address_is_nodes},
                          {Spot::kNowhere, Spot::kNowhere, no_address_there},
                          {Spot::kNowhere, Spot::kRouted, no_loopback},
                          {Spot::kNowhere, Spot::kNowhere, no_way_from},
@@ -33,6 +39,7 @@ constexpr Gap kGaps[] = {{Spot::kNowhere, Spot::kNowhere, not_answered},
                          {Spot::kLeft, Spot::kOnBridge, no_way_from},
                          {Spot::kLeft, Spot::kOnBridge, kept_by_bridge},
                          {Spot::kLeft, Spot::kOnBridge, no_address_there},
+                         {Spot::kLeft, Spot::kOnBridge, gateway_is_not_taken},
                          {Spot::kLeft, Spot::kOnBridge, unresolved},
                          {Spot::kAtIp, Spot::kAtIp, no_way_on_node},
                          {Spot::kAtIp, Spot::kAtIp, not_forwarded},
@@ -47,36 +54,46 @@ constexpr Gap kGaps[] = {{Spot::kNowhere, Spot::kNowhere, not_answered},
                          {Spot::kLeavesNode, Spot::kAtReceiver, wrong_neighbour},
                          {Spot::kLeavesNode, Spot::kAtReceiver, no_address_there},
                          {Spot::kLeavesNode, Spot::kOnLink, kept_by_bridge},
+                         {Spot::kLeavesNode, Spot::kOnLink, dropped_by_kernel},
                          {Spot::kLeavesNode, Spot::kOnLink, unresolved},
                          {Spot::kLeavesNode, Spot::kOnLink, gateway_is_away},
                          {Spot::kAtReceiverIp, Spot::kAtReceiverIp, no_address_there},
+                         {Spot::kAtReceiverIp, Spot::kAtReceiverIp, no_way_there},
                          {Spot::kAtReceiverIp, Spot::kAtReceiverIp, filtered_by_source_there},
                          {Spot::kAtReceiverIp, Spot::kRoutedThere, dropped_by_legacy}};
 
 // Where nothing in between is to blame: state that is wrong in any case.
-constexpr Reason kAnywhere[] = {broken_wire_from,  broken_wire_to,   no_ipv6,
-                                wrong_neighbour,   no_way_on_node,   no_way_back_on_node,
-                                no_way_from,       not_forwarded,    dropped_by_legacy,
-                                untracked_by_rule, rewritten_by_rule};
+constexpr Reason kAnywhere[] = {broken_wire_from,    broken_wire_to,     no_ipv6,
+                                wrong_neighbour,     no_way_on_node,     no_way_back_on_node,
+                                no_way_from,         not_forwarded,      dropped_by_legacy,
+                                untracked_by_rule,   rewritten_by_rule,  unresolved_by_rule,
+                                untracked_by_legacy, rewritten_by_legacy};
 
 // What may have taken it where the kernel does not say why it was dropped.
 constexpr Gap kUnseen[] = {{Spot::kLeft, Spot::kOnBridge, queued_from},
                            {Spot::kLeft, Spot::kOnLink, queued_to},
                            {Spot::kLeavesNode, Spot::kOnLink, queued_at_uplink},
-                           {Spot::kAtReceiver, Spot::kAtReceiver, queued_to}};
+                           {Spot::kAtReceiver, Spot::kAtReceiver, queued_to},
+                           {Spot::kLeft, Spot::kOnLink, queued_back}};
 
 std::optional<Cause> refused(const Look& look) {
   const Case& one = look.one;
   const NodeFacts& facts = look.scene.facts();
   if (one.answer.kind == Answer::Kind::kNotSent) {
     const std::string reason = std::generic_category().message(one.answer.error);
-    return Cause{cat(name_of(one.sender), " cannot send it: ", reason), "", "cnitool doctor"};
+    return Cause{cat(name_of(one.sender), " cannot send it: ", reason), "", "cnitool doctor", true};
   }
   if (one.answer.kind != Answer::Kind::kRefused) return std::nullopt;
   const bool is_own = one.answer.from == one.source || facts.has(*one.answer.from);
   if (is_own && one.answer.says_no_neighbour())
     return std::nullopt;  // it waited, and others did not
-  return Cause{one.answer.str(), "", ""};
+  return Cause{one.answer.str(), "", "", true};
+}
+
+// A rule may answer in the name of a pod that the request has not come to.
+bool is_reset_on_way(const Case& one) {
+  return one.answer.kind == Answer::Kind::kClosed && one.question.destination && one.is_heard &&
+         !one.trail.destination;
 }
 
 std::optional<Cause> first_of(std::span<const Gap> gaps, const Look& look) {
@@ -90,7 +107,8 @@ std::optional<Cause> first_of(std::span<const Gap> gaps, const Look& look) {
 std::optional<Cause> by_state(const Look& look) {
   if (auto cause = first_of(kGaps, look)) return cause;
   if (auto cause = dropped_by_legacy(look)) return cause;
-  if (auto cause = cause_of_drops(look.one, Evidence::kCertain)) return cause;
+  if (auto cause = taken_by_ipsec(look)) return cause;
+  if (auto cause = dropped_by_kernel(look)) return cause;
   for (const Reason reason : kAnywhere) {
     if (auto cause = reason(look)) return cause;
   }
@@ -107,15 +125,19 @@ std::optional<Cause> cause_of(const Case& one, Scene& scene) {
   if (auto cause = dropped_by_rule(look)) return cause;
   if (auto cause = translated(one, scene)) {
     if (one.flow) return cause;
-    auto untracked = untracked_by_rule(look);
-    return untracked ? untracked : cause;
+    for (const Reason reason : {untracked_by_rule, untracked_by_legacy}) {
+      if (auto untracked = reason(look)) return untracked;
+    }
+    return cause;
   }
+  if (is_reset_on_way(one)) return dropped_by_legacy(look);
   if (one.answer.is_delivered()) return std::nullopt;
   if (one.question.packet.size != 0) {
-    auto cause = too_large(look);
-    if (cause || (!one.small_is_lost && one.trail.drops.empty())) return cause;
+    if (auto cause = too_large(look)) return cause;
+    if (!one.small_is_lost && one.trail.drops.empty()) return lost_by_size(look);
   }
   if (auto cause = by_state(look)) return cause;
+  if (auto cause = lost_by_size(look)) return cause;
   return refused(look);
 }
 

@@ -7,6 +7,7 @@
 
 #include "cnitool/doctor/finding.h"
 #include "cnitool/probe/follow.h"
+#include "cnitool/probe/legacy.h"
 #include "cnitool/probe/question.h"
 #include "cnitool/probe/scene.h"
 #include "netlink/nf/conntrack.h"
@@ -24,6 +25,7 @@ struct Case {
   Trail trail = {};
   /// Of neighbours, of all probes together.
   const std::vector<Resolution>* resolutions = nullptr;
+  const LegacyCounts* legacy = nullptr;             ///< null: unknown
   std::size_t sender_place = 0, subject_place = 0;  ///< indexes of Follower's posts
   bool is_heard = false;                            ///< all of its places are followed
   /// The connection that the node tracked for it; empty: none.
@@ -36,7 +38,12 @@ struct Cause {
   std::string what;    ///< "chain 'input' of table inet harden drops packets: policy drop"
   std::string whose;   ///< "Docker's", "of another program or a person"; may be empty
   std::string remedy;  ///< a command, or what a person has to do
+  /// What was seen of the packet, and not what is wrong: another cause of the same pods explains
+  /// it.
+  bool is_vague = false;
   auto operator<=>(const Cause&) const = default;
+  /// Where something is wrong, and nothing is seen to be.
+  static Cause none() { return {"no cause was seen on the node", "", "cnitool doctor"}; }
 };
 
 /// The first reason that is seen, in the order of a packet's way: the rules that took it, the

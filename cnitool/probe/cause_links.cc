@@ -1,9 +1,12 @@
 #include <algorithm>
 #include <array>
+#include <variant>
 
 #include "cnitool/doctor/finding.h"
 #include "cnitool/output.h"
 #include "cnitool/probe/causes.h"
+#include "cnitool/probe/drop_cause.h"
+#include "cnitool/route_back.h"
 #include "libcni/common/error.h"
 #include "netlink/route/bridge_port.h"
 #include "netlink/route/link_settings.h"
@@ -18,8 +21,6 @@ using doctor::quoted;
 using netlink::BridgePort;
 using netlink::Link;
 
-constexpr std::uint32_t kNoArp = 1U << 7;  // IFF_NOARP
-
 std::string set_up(const Link& link) {
   return cat("ip link set ", quoted(link.name), " up && cnitool repair");
 }
@@ -28,7 +29,41 @@ std::optional<Cause> inner_is_broken(const Subject& pod, const Wire& wire) {
   const std::string name = cat(prefix_of(&pod), "'", printable(pod.key.ifname), "' ");
   if (!wire.inner) return Cause{cat(name, "does not exist"), "", restart_of(pod)};
   if (!wire.inner->up) return Cause{cat(name, "is down"), "", restart_of(pod)};
+  // The other end of its wire is in another namespace than where its plugin has put it.
+  const bool is_of_node = pod.is_routed || !pod.bridge.empty();
+  if (is_of_node && wire.inner->kind == "veth" && !wire.outer) {
+    return Cause{cat(name, "leads to no link of the node: its host veth is elsewhere"), kSomebodys,
+                 restart_of(pod)};
+  }
   return std::nullopt;
+}
+
+// Its config has another mode: those of the same parent do not hear it, though they should.
+std::optional<Cause> in_other_mode(const Subject& pod, const Link& inner) {
+  const auto* const macvlan = std::get_if<netlink::Macvlan>(&inner.data);
+  const auto* const ipvlan = std::get_if<netlink::Ipvlan>(&inner.data);
+  using Mode = netlink::Macvlan::Mode;
+  using Isolation = netlink::Ipvlan::Isolation;
+  const bool is_private = (macvlan != nullptr && macvlan->mode == Mode::kPrivate) ||
+                          (ipvlan != nullptr && ipvlan->isolation == Isolation::kPrivate);
+  const bool is_vepa = (macvlan != nullptr && macvlan->mode == Mode::kVepa) ||
+                       (ipvlan != nullptr && ipvlan->isolation == Isolation::kVepa);
+  if (!pod.takes_neighbours || (!is_private && !is_vepa)) return std::nullopt;
+  const std::string set = cat("ip link set ", quoted(inner.name), " type ", inner.kind,
+                              macvlan != nullptr ? " mode bridge" : " bridge");
+  return Cause{
+      cat(prefix_of(&pod), "'", printable(inner.name), "' is a ", inner.kind, " of mode ",
+          is_private ? "private" : "vepa", ", and its config says that pods reach each ", "other"),
+      kSomebodys, macvlan != nullptr ? command_in(&pod, set) : restart_of(pod)};
+}
+
+// What a port of a bridge receives goes to the bridge, and not to its own addresses.
+std::optional<Cause> taken_by_bridge(Scene& scene, const Link& link, const std::string& name) {
+  const auto master = link.master == 0 ? std::nullopt : scene.at(nullptr).find(link.master);
+  if (!master || master->kind != "bridge") return std::nullopt;
+  return Cause{cat(name, " is a port of the bridge '", printable(master->name),
+                   "', which takes its packets"),
+               kSomebodys, cat("ip link set ", quoted(link.name), " nomaster")};
 }
 
 std::optional<Cause> bridge_is_broken(const Subject& pod, const Wire& wire, Scene& scene) {
@@ -121,23 +156,43 @@ std::optional<Cause> misplaced(Scene& scene, const netlink::Mac& mac, const Link
   return std::nullopt;
 }
 
-std::optional<Cause> of_other_vlan(Scene& scene, const Port& port, bool is_routed) {
+// A pod whose config has no VLAN sends what is of the bridge's own.
+std::string vlan_restored(const Subject& pod, const Port& port,
+                          const std::vector<netlink::PortVlan>& of_bridge) {
+  const auto own = std::ranges::find_if(of_bridge, [](const auto& one) { return one.pvid; });
+  if (pod.has_vlan || own == of_bridge.end()) return "cnitool repair";
+  return cat("bridge vlan add dev ", quoted(port.link.name), " vid ", own->first, " pvid untagged");
+}
+
+// The bridge keeps what is for such a pod.
+std::optional<Cause> has_mac_of_bridge(const Subject& pod, const Port& port) {
+  if (port.inner->mac != port.bridge.mac) return std::nullopt;
+  const auto own = mac_of(pod);
+  const std::string set =
+      cat("ip link set ", quoted(port.inner->name), " address ", own ? own->str() : std::string());
+  return Cause{cat(prefix_of(&pod), "'", printable(port.inner->name), "' has the MAC address ",
+                   port.inner->mac.str(), ", which is that of '", printable(port.bridge.name), "'"),
+               "of the pod itself, or of a person",
+               own && *own != port.inner->mac ? command_in(&pod, set) : restart_of(pod)};
+}
+
+std::optional<Cause> of_other_vlan(Scene& scene, const Port& port, const Subject& pod) {
   if (!port.bridge.vlan_filtering) return std::nullopt;
   netlink::RouteSocket& node = scene.at(nullptr);
   const auto vlans = node.vlans(port.link);
+  const auto of_bridge = node.vlans(port.bridge);
   const auto own = std::ranges::find_if(vlans, [](const auto& one) { return one.pvid; });
   const std::string name = cat("'", printable(port.link.name), "'");
-  const std::string repair = "cnitool repair";
+  const std::string repair = vlan_restored(pod, port, of_bridge);
   if (own == vlans.end()) {
     return Cause{
         cat(name, ", a port of a bridge that filters VLANs, has no VLAN for what pods send"),
         kSomebodys, repair};
   }
-  const auto of_bridge = node.vlans(port.bridge);
   const bool is_shared = std::ranges::any_of(of_bridge, [&](const auto& one) {
     return one.first <= own->first && own->first <= one.last;
   });
-  if (is_shared || !is_routed) return std::nullopt;
+  if (is_shared || !pod.is_routed) return std::nullopt;
   return Cause{cat("what pods send is of VLAN ", own->first, " at ", name, ", and '",
                    printable(port.bridge.name), "' itself is not in it"),
                kSomebodys, repair};
@@ -198,9 +253,17 @@ std::optional<Cause> broken_wire(const Look& look, const Subject* pod) {
   }
   if (!pod->bridge.empty()) {
     if (auto cause = bridge_is_broken(*pod, wire, look.scene)) return cause;
+  } else if (wire.outer && pod->is_routed) {
+    const std::string name =
+        cat("'", printable(wire.outer->name), "', the host veth of the pod '", pod->name, "',");
+    if (auto cause = taken_by_bridge(look.scene, *wire.outer, name)) return cause;
   }
   if (auto cause = gateway_is_lost(look, *pod, wire)) return cause;
   if (auto cause = without_arp(look, pod, *wire.inner)) return cause;
+  const bool is_between = look.leg.from != nullptr && look.leg.to != nullptr;
+  if (is_between) {
+    if (auto cause = in_other_mode(*pod, *wire.inner)) return cause;
+  }
   if (wire.way() == nullptr || wire.inner->kind != "veth") return std::nullopt;
   return without_arp(look, nullptr, *wire.way());
 }
@@ -210,11 +273,32 @@ std::optional<Cause> kept_at_port_of(const Look& look, const Subject* pod) {
   if (pod == nullptr || !port) return std::nullopt;
   const Link& bridge = port->bridge;
   if (port->inner != nullptr) {
+    if (auto cause = has_mac_of_bridge(*pod, *port)) return cause;
     if (auto cause = misplaced(look.scene, port->inner->mac, bridge, port->link)) return cause;
   }
   if (auto cause = misplaced(look.scene, bridge.mac, bridge, bridge)) return cause;
-  if (auto cause = of_other_vlan(look.scene, *port, pod->is_routed)) return cause;
+  if (auto cause = of_other_vlan(look.scene, *port, *pod)) return cause;
   return narrow(look.scene, *port, look.leg.target.is_v4());
+}
+
+// A route that takes less than its link, as the node sends by it.
+std::optional<Cause> narrow_route(const Look& look) {
+  const Packet& packet = look.one.question.packet;
+  for (const Subject* const where : {look.leg.from, static_cast<const Subject*>(nullptr)}) {
+    const auto found = look.scene.at(where).match(packet.target);
+    if (!found || found->route.mtu == 0 || found->route.mtu >= packet.size) continue;
+    const auto link = look.scene.at(where).find(found->route.link);
+    const std::string route =
+        cat(found->route.dst.is_default() ? "default" : found->route.dst.str(),
+            found->route.gateway ? cat(" via ", found->route.gateway->str()) : std::string(),
+            link ? cat(" dev ", printable(link->name)) : std::string());
+    return Cause{cat(prefix_of(where), "the route '", route, "' takes ", found->route.mtu,
+                     " bytes, and the pods send up to ", packet.size),
+                 kSomebodys,
+                 command_in(where, cat("ip ", packet.target.is_v4() ? "" : "-6 ", "route change ",
+                                       route, " mtu ", packet.size))};
+  }
+  return std::nullopt;
 }
 
 }  // namespace
@@ -238,17 +322,21 @@ std::optional<Cause> broken_uplink(const Look& look) {
   const auto link = uplink ? look.scene.at(nullptr).find(uplink->link) : std::nullopt;
   if (!link) return std::nullopt;
   const std::string name = cat("the node's uplink '", printable(link->name), "' ");
-  if (!link->up) return Cause{cat(name, "is down"), "", set_up(*link)};
+  if (!link->up) return Cause{cat(name, "is down"), "", up_with_route(*link)};
   const bool has_carrier = link->oper_state == netlink::OperState::kUp ||
                            link->oper_state == netlink::OperState::kUnknown;
-  if (has_carrier) return std::nullopt;
+  if (has_carrier) {
+    if (auto cause = taken_by_bridge(look.scene, *link, name.substr(0, name.size() - 1)))
+      return cause;
+    // Of what carries no Ethernet frames it says nothing.
+    return link->mac.is_zero() ? std::nullopt : without_arp(look, nullptr, *link);
+  }
   return Cause{cat(name, "has no carrier (", netlink::str(link->oper_state), ")"), "",
                cat("ip -s link show ", quoted(link->name))};
 }
 
 std::optional<Cause> too_large(const Look& look) {
-  const Case& one = look.one;
-  const Packet& packet = one.question.packet;
+  const Packet& packet = look.one.question.packet;
   std::vector<const Link*> links;
   const auto& uplink = look.scene.facts().uplink(packet.target.family());
   std::optional<Link> out;
@@ -270,10 +358,20 @@ std::optional<Cause> too_large(const Look& look) {
             packet.size),
         "", cat("restart the pods with \"mtu\": ", link->mtu, " in the config of their network")};
   }
-  if (one.small_is_lost) return std::nullopt;
-  if (!one.question.must_answer && !one.answer.says_too_large()) return std::nullopt;
-  return Cause{cat("packets of ", packet.size, " bytes are lost, and smaller ones are not"), "",
-               "restart the pods with a smaller \"mtu\" in the config of their network"};
+  if (auto cause = narrow_route(look)) return cause;
+  if (look.one.small_is_lost) return std::nullopt;
+  return cause_of_drops(look.one, Evidence::kCertain);  // a queue, by its burst
+}
+
+std::optional<Cause> lost_by_size(const Look& look) {
+  const Case& one = look.one;
+  if (one.question.packet.size == 0 || one.small_is_lost) return std::nullopt;
+  const bool is_out = !one.question.must_answer && !one.answer.says_too_large();
+  if (is_out && look.leg.last != Spot::kOnLink) return std::nullopt;
+  return Cause{cat("packets of ", one.question.packet.size, " bytes are lost",
+                   is_out ? cat(" behind '", printable(look.leg.out), "'") : std::string(),
+                   ", and smaller ones are not"),
+               "", "restart the pods with a smaller \"mtu\" in the config of their network"};
 }
 
 }  // namespace tool::probe

@@ -6,6 +6,7 @@
 #include "cnitool/probe/causes.h"
 #include "libcni/common/error.h"
 #include "netlink/address_claim.h"
+#include "netlink/route/link_settings.h"
 #include "netlink/route/neighbour.h"
 #include "netlink/sysctl.h"
 
@@ -38,7 +39,9 @@ std::optional<Hop> hop_from(const Look& look) {
   const Wire& wire = look.scene.wire_of(*leg.from);
   if (!wire.inner) return std::nullopt;
   const Ip target = leg.is_answer ? leg.target : look.one.question.packet.target;
-  const auto found = look.scene.at(leg.from).match(target);
+  netlink::PacketPath path{.destination = target};
+  if (!leg.source.is_unspecified()) path.source = leg.source;
+  const auto found = look.scene.at(leg.from).match(path);
   if (!found) return std::nullopt;
   Hop out{.where = leg.from, .link = *wire.inner, .ip = found->route.gateway.value_or(target)};
   if (look.scene.facts().has(out.ip)) {
@@ -143,6 +146,12 @@ std::optional<Neighbour> neighbour_of(const Look& look, const Hop& hop) {
   return netlink::find_neighbour(look.scene.at(hop.where), hop.link.index, hop.ip);
 }
 
+// Of a link without ARP, and of groups, the kernel makes the entries itself.
+bool is_kernels(const Look& look, const Hop& hop, const Neighbour& found) {
+  return found.mac->is_multicast() ||
+         (netlink::settings_of(look.scene.at(hop.where), hop.link).flags & kNoArp) != 0;
+}
+
 }  // namespace
 
 std::optional<Cause> wrong_neighbour(const Look& look) {
@@ -150,7 +159,7 @@ std::optional<Cause> wrong_neighbour(const Look& look) {
   if (auto hop = hop_back(look)) hops.push_back(*std::move(hop));
   for (const Hop& hop : hops) {
     const auto found = neighbour_of(look, hop);
-    if (!found || !found->mac || !found->is_fixed()) continue;
+    if (!found || !found->mac || !found->is_fixed() || is_kernels(look, hop, *found)) continue;
     const auto answered = hop.mac ? std::nullopt : asked_mac(hop);
     if (answered && *answered != *found->mac) return other_router(hop, *found, *answered);
     if (!hop.mac || *found->mac == *hop.mac) continue;

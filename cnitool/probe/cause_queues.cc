@@ -76,10 +76,8 @@ std::optional<Cause> lost_at(const Look& look, const Subject* where, const Link&
   return by_qdisc(look, where, link);
 }
 
-}  // namespace
-
-std::optional<Cause> queued_from(const Look& look) {
-  const Subject* const pod = look.leg.from;
+// On the way from the pod.
+std::optional<Cause> lost_behind(const Look& look, const Subject* pod) {
   if (pod == nullptr) return std::nullopt;
   const Wire& wire = look.scene.wire_of(*pod);
   if (wire.inner) {
@@ -87,6 +85,13 @@ std::optional<Cause> queued_from(const Look& look) {
   }
   return wire.outer ? lost_at(look, nullptr, *wire.outer, Direction::kIn) : std::nullopt;
 }
+
+}  // namespace
+
+std::optional<Cause> queued_from(const Look& look) { return lost_behind(look, look.leg.from); }
+
+// Its packet waits for the MAC address that the receiver answers with.
+std::optional<Cause> queued_back(const Look& look) { return lost_behind(look, look.leg.to); }
 
 std::optional<Cause> queued_to(const Look& look) {
   const Subject* const pod = look.leg.to;

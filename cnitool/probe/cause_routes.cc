@@ -5,6 +5,7 @@
 #include "cnitool/doctor/finding.h"
 #include "cnitool/output.h"
 #include "cnitool/probe/causes.h"
+#include "cnitool/probe/route_words.h"
 #include "libcni/common/error.h"
 
 // Routes and rules of the routing policy, of the node and of pods.
@@ -21,7 +22,7 @@ using netlink::PolicyStep;
 using netlink::RoutedPacket;
 
 constexpr std::uint32_t kMainTable = 254, kLocalTable = 255, kDefaultTable = 253;
-constexpr std::uint8_t kLocalType = 2, kUnicastType = 1;  // RTN_*
+constexpr std::uint8_t kUnicastType = 1, kLocalType = 2;  // RTN_*
 
 /// A packet in one namespace, and the links that lead to its target from there.
 struct Way {
@@ -34,54 +35,6 @@ struct Way {
 
 bool is_common(std::uint32_t table) {
   return table == kMainTable || table == kLocalTable || table == kDefaultTable;
-}
-
-std::string name_of_link(Scene& scene, const Subject* where, int index) {
-  const auto link = index == 0 ? std::nullopt : scene.at(where).find(index);
-  return link ? printable(link->name) : "?";
-}
-
-// As ip-route(8) has it.
-std::string text_of(const LinkRoute& route, Scene& scene, const Subject* where) {
-  const std::string refusal = netlink::refusal_of(route);
-  const std::string to = route.dst.is_default() ? "default" : route.dst.str();
-  if (!refusal.empty()) return cat(refusal, " ", to);
-  std::string out = cat(route.type == kLocalType ? "local " : "", to);
-  for (const netlink::NextHop& hop : route.multipath) {
-    out += " nexthop";
-    if (hop.gateway) out += cat(" via ", hop.gateway->str());
-    out += cat(" dev ", name_of_link(scene, where, hop.link));
-  }
-  if (route.gateway) out += cat(" via ", route.gateway->str());
-  if (route.link != 0) out += cat(" dev ", name_of_link(scene, where, route.link));
-  return out;
-}
-
-// What `ip route del` takes. The hops of a nexthop object are not the route's own.
-std::string name_of_route(const LinkRoute& route, Scene& scene, const Subject* where) {
-  if (route.nexthop == 0) return text_of(route, scene, where);
-  return cat(route.dst.is_default() ? "default" : route.dst.str(), " nhid ", route.nexthop);
-}
-
-std::string command(const Ip& ip, const char* object) {
-  return cat("ip ", ip.is_v4() ? "" : "-6 ", object, " ");
-}
-
-std::string whose_route(const LinkRoute& route) {
-  switch (route.protocol) {  // RTPROT_*
-    case 11:
-    case 186:
-    case 188:
-      return "FRR's";
-    case 12:
-      return "BIRD's, as Calico has it";
-    case 16:
-      return "of DHCP";
-    case 80:
-      return "Calico's";
-    default:
-      return kSomebodys;
-  }
 }
 
 // Whether addresses of the node itself come to it only behind the rule, as where another program
@@ -109,11 +62,15 @@ std::string before(const PolicyStep& rule, const Way& way, Scene& scene) {
   return out;
 }
 
-std::string text_of(const PolicyStep& rule) {
-  return cat("rule of priority ", rule.priority, " (", rule.str(), ")");
-}
-
 std::string owner(const Subject* where) { return where == nullptr ? "the node's " : "its "; }
+
+// A rule "goto" that leads it past others is to blame for what comes behind it.
+Cause by_jump(const PolicyStep& jump, const Decision& decision, const Way& way, Scene& scene) {
+  const std::string target =
+      decision.rule ? cat("to the ", text_of(*decision.rule)) : "past the rules that have a route";
+  return {cat(prefix_of(way.where), owner(way.where), text_of(jump), " leads packets ", target),
+          kSomebodys, command_in(way.where, before(jump, way, scene))};
+}
 
 Cause by_rule(const PolicyStep& rule, const std::string& does, const Way& way, Scene& scene) {
   const bool is_drop = rule.action != PolicyStep::Action::kTable;
@@ -169,7 +126,7 @@ Cause by_route(const LinkRoute& route, const Decision& decision, const Way& way,
   const std::string does =
       refuses
           ? " drops packets"
-          : cat(" leads packets to ", to.str(), " away",
+          : cat(" leads packets ", route.dst.is_default() ? cat("to ", to.str(), " ") : "", "away",
                 way.expected == nullptr ? "" : cat(" from '", printable(way.expected->name), "'"));
   if (!is_common(route.table)) {
     return by_rule(
@@ -189,34 +146,80 @@ Cause by_route(const LinkRoute& route, const Decision& decision, const Way& way,
                  cat(command(to, "route"), "del ", name_of_route(route, scene, way.where), table))};
 }
 
-// The rule or route that decides otherwise than it should.
-std::optional<Cause> misled(const Way& way, Scene& scene) {
-  const auto family = way.packet.path.destination.family();
-  const Decision decision =
-      netlink::decide(scene.policy(way.where, family), scene.routes(way.where, family), way.packet);
-  const auto& policy = scene.policy(way.where, family);
-  const bool has_main = std::ranges::any_of(policy, [](const PolicyStep& one) {
-    return one.action == PolicyStep::Action::kTable && one.table == kMainTable;
-  });
-  if (!has_main && (!decision.route || decision.route->table != kLocalTable)) {
-    return Cause{cat(prefix_of(way.where), "no rule of the routing policy says 'lookup main'"), "",
-                 command_in(way.where, cat(command(way.packet.path.destination, "rule"),
-                                           "add lookup main priority 32766"))};
+// Tables that the policy has to look into, for what the kernel or plugins have put there.
+std::optional<Cause> lacks_table(const Way& way, Scene& scene) {
+  constexpr struct {
+    std::uint32_t table, priority;
+    const char* name;
+  } kTables[] = {{kLocalTable, 0, "local"}, {kMainTable, 32766, "main"}};
+  const Ip& to = way.packet.path.destination;
+  const auto& policy = scene.policy(way.where, to.family());
+  for (const auto& [table, priority, name] : kTables) {
+    const bool has = std::ranges::any_of(policy, [&, number = table](const PolicyStep& one) {
+      return one.action == PolicyStep::Action::kTable && one.table == number;
+    });
+    if (has) continue;
+    return Cause{
+        cat(prefix_of(way.where), "no rule of the routing policy says 'lookup ", name, "'"), "",
+        command_in(way.where,
+                   cat(command(to, "rule"), "add lookup ", name, " priority ", priority))};
   }
+  return std::nullopt;
+}
+
+Decision decision_of(const Way& way, Scene& scene) {
+  const auto family = way.packet.path.destination.family();
+  return netlink::decide(scene.policy(way.where, family), scene.routes(way.where, family),
+                         way.packet);
+}
+
+std::optional<Cause> decided_wrong(const Decision& decision, const Way& way, Scene& scene) {
+  if (decision.jump && (!decision.route || !is_common(decision.route->table)))
+    return by_jump(*decision.jump, decision, way, scene);
   if (decision.rule && !decision.route)
     return by_rule(*decision.rule, " drops packets", way, scene);
-  if (!decision.route) return without_route(way, decision);
+  if (decision.suppressor && !decision.route && !decision.thrown)
+    return by_rule(*decision.suppressor, " takes no route that is so short", way, scene);
+  return std::nullopt;
+}
+
+// The rule or route that decides otherwise than it should.
+std::optional<Cause> misled(const Way& way, Scene& scene) {
+  const Decision decision = decision_of(way, scene);
+  const bool is_own = decision.route && decision.route->table == kLocalTable;
+  if (auto cause = is_own ? std::nullopt : lacks_table(way, scene)) return cause;
+  if (!decision.route) {
+    auto cause = decided_wrong(decision, way, scene);
+    return cause ? cause : without_route(way, decision);
+  }
   const LinkRoute& route = *decision.route;
-  if (!netlink::refusal_of(route).empty()) return by_route(route, decision, way, scene);
-  // What is expected elsewhere is not the place's own.
-  const bool is_kept = route.type == kLocalType && way.expected != nullptr;
-  const bool is_wrong = is_kept || leads_elsewhere(route, way) || takes_detour(route, way);
-  if (!is_wrong || route.type == 3) return std::nullopt;
+  if (!netlink::refusal_of(route).empty()) {
+    auto cause = decided_wrong(decision, way, scene);
+    return cause ? cause : by_route(route, decision, way, scene);
+  }
+  // What is expected elsewhere is not the place's own, and pods are no groups.
+  const bool is_for_one = route.type == kUnicastType;
+  const bool is_kept =
+      !is_for_one && way.expected != nullptr && (route.type == kLocalType || !way.is_beyond);
+  if (!is_kept && (!is_for_one || (!leads_elsewhere(route, way) && !takes_detour(route, way)))) {
+    return std::nullopt;
+  }
+  if (auto cause = decided_wrong(decision, way, scene)) return cause;
   // What is less specific than the pods' own route decides only where that is lost.
   const bool is_coarse =
       route.dst.prefix < way.subnet.prefix && way.subnet.contains(way.packet.path.destination);
   if (is_coarse && is_common(route.table)) return without_route(way, Decision());
   return by_route(route, decision, way, scene);
+}
+
+// What is for the node itself, and does not arrive at the table of its own addresses.
+std::optional<Cause> not_taken(const Way& way, Scene& scene) {
+  const Decision decision = decision_of(way, scene);
+  if (decision.route && decision.route->type == kLocalType) return std::nullopt;
+  if (auto cause = lacks_table(way, scene)) return cause;
+  if (auto cause = decided_wrong(decision, way, scene)) return cause;
+  const bool is_foreign = decision.route && !is_common(decision.route->table);
+  return is_foreign ? std::optional(by_route(*decision.route, decision, way, scene)) : std::nullopt;
 }
 
 // As the kernel sees it at this end. A hostPort has been replaced there.
@@ -290,20 +293,40 @@ std::optional<Cause> no_way_from(const Look& look) {
 
 std::optional<Cause> no_way_on_node(const Look& look) {
   const Leg& leg = look.leg;
-  if (leg.to == nullptr && look.scene.facts().has(leg.target)) return not_local(look);
   Way way{.packet = packet_of(look, true), .subnet = subnet_with(look, leg.target)};
   if (!leg.source.is_unspecified()) way.packet.path.source = leg.source;
   way.packet.path.mark = leg.is_answer ? look.one.trail.answer_mark : look.one.trail.mark;
   const Link* const from = leg.from == nullptr ? nullptr : look.scene.wire_of(*leg.from).way();
   if (from != nullptr) way.packet.in = from->name;
-  if (leg.to != nullptr) way.expected = look.scene.wire_of(*leg.to).way();
   const auto& uplink = look.scene.facts().uplink(leg.target.family());
+  if (leg.is_from_beyond && uplink) way.packet.in = uplink->link;
+  if (leg.to == nullptr && look.scene.facts().has(leg.target)) {
+    if (auto cause = not_local(look)) return cause;
+    if (from != nullptr) way.subnet = subnet_with(look, leg.source);
+    return not_taken(way, look.scene);
+  }
+  if (leg.to != nullptr) way.expected = look.scene.wire_of(*leg.to).way();
   const auto out =
       leg.is_beyond && uplink ? look.scene.at(nullptr).find(uplink->link) : std::nullopt;
   way.is_beyond = leg.is_beyond;
   if (out && look.one.question.packet.target == uplink->gateway) way.expected = &*out;
   if (from == nullptr && way.expected == nullptr) return std::nullopt;
   return misled(way, look.scene);
+}
+
+// The node answers ARP for its own address if packets from the pod to it would stay there.
+std::optional<Cause> gateway_is_not_taken(const Look& look) {
+  const Leg& leg = look.leg;
+  if (leg.from == nullptr || !leg.source.is_v4()) return std::nullopt;
+  const Link* const from = look.scene.wire_of(*leg.from).way();
+  for (const cni::Address& one : leg.from->result.ips) {
+    if (from == nullptr || !one.gateway || one.cidr.ip != leg.source) continue;
+    if (!look.scene.facts().has(*one.gateway)) continue;
+    const Way way{.packet = {{.destination = *one.gateway, .source = leg.source}, from->name},
+                  .subnet = subnet_with(look, leg.source)};
+    return not_taken(way, look.scene);
+  }
+  return std::nullopt;
 }
 
 // The kernel checks by it whom packets come from, and ARP, too.
@@ -314,6 +337,33 @@ std::optional<Cause> no_way_back_on_node(const Look& look) {
           .subnet = subnet_with(look, leg.source),
           .expected = look.scene.wire_of(*leg.from).way()};
   return way.expected == nullptr ? std::nullopt : misled(way, look.scene);
+}
+
+std::optional<Cause> no_way_there(const Look& look) {
+  const Leg& leg = look.leg;
+  if (leg.to == nullptr) return std::nullopt;
+  Way way{
+      .where = leg.to, .packet = packet_of(look, true), .subnet = subnet_with(look, leg.target)};
+  way.packet.in = leg.to->key.ifname;
+  if (!leg.source.is_unspecified()) way.packet.path.source = leg.source;
+  return not_taken(way, look.scene);
+}
+
+std::optional<Cause> address_is_nodes(const Look& look) {
+  netlink::RouteSocket& node = look.scene.at(nullptr);
+  for (const Subject* const pod : {look.leg.from, look.leg.to}) {
+    const auto ip = pod == nullptr ? std::nullopt : address_of(*pod, look.leg.target.family());
+    if (!ip || !look.scene.facts().has(*ip)) continue;
+    for (const netlink::LinkAddress& one : node.addresses()) {
+      const auto link = one.cidr.ip == *ip ? node.find(one.link) : std::nullopt;
+      if (!link) continue;
+      return Cause{cat("the node has ", ip->str(), " on '", printable(link->name),
+                       "', which is the address of the pod '", pod->name, "'"),
+                   kSomebodys,
+                   cat("ip addr del ", one.cidr.str(), " dev ", doctor::quoted(link->name))};
+    }
+  }
+  return std::nullopt;
 }
 
 std::optional<Cause> no_address_there(const Look& look) {

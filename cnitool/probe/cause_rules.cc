@@ -5,6 +5,7 @@
 #include "cnitool/probe/causes.h"
 #include "cnitool/probe/rule_words.h"
 #include "libcni/common/error.h"
+#include "netlink/nf/legacy_table.h"
 #include "netlink/nf/match.h"
 
 // Rules of packet filters, of the node and of pods, and what they translate.
@@ -14,8 +15,6 @@ namespace {
 
 using cni::cat;
 using netlink::nf::TraceStep;
-
-constexpr const Subject* kNode = nullptr;
 
 const Subject* subject_at(const Case& one, std::size_t place) {
   if (place == 0) return nullptr;
@@ -70,24 +69,24 @@ std::optional<Cause> drop_in(const std::vector<PlacedStep>& steps, const Look& l
   return std::nullopt;
 }
 
-// The last rule that matched in a chain for address translation, which decides.
+// The last rule that matched in a chain for address translation, which decides. Sources of what is
+// for the node itself are replaced in the hook of input, where no link leads out.
 const TraceStep* translation_in(const std::vector<PlacedStep>& steps, std::string_view hook) {
-  const TraceStep* out = nullptr;
+  const TraceStep *out = nullptr, *in = nullptr;
   for (const auto& [place, step] : steps) {
     if (place != 0) continue;
-    const bool is_output = hook == "source" ? step.out != 0 : step.out == 0;
     if (step.kind != TraceStep::Kind::kRule || step.verdict.code != netlink::nf::accept().code)
       continue;
-    if (is_output) out = &step;
+    (step.out != 0 ? out : in) = &step;
   }
-  return out;
+  return hook == "source" && out != nullptr ? out : in;
 }
 
 // "by chain 'c' of table ip t: RULE", and what lets the pods' packets pass by it.
 Cause by_translation(const std::string& what, std::string_view side, const Case& one,
                      Scene& scene) {
   const TraceStep* const step = translation_in(one.trail.request, side);
-  if (step == nullptr) return {what, "", ""};
+  if (step == nullptr) return by_legacy_translation(what, side, one, scene);
   return {cat(what, " by ", place_of(step->chain), ": ",
               text_of_rule(step->chain, step->rule, nullptr, scene)),
           whose_at(step->chain, nullptr), opening(step->chain, one, "return")};
@@ -96,13 +95,23 @@ Cause by_translation(const std::string& what, std::string_view side, const Case&
 /// Where the node has led the request to, as its connection or the last rule that saw it says.
 std::optional<Ip> arrival_of(const Case& one) {
   if (one.flow) return one.flow->reply.source;
-  return one.question.destination && one.answer.is_delivered() ? one.trail.destination
-                                                               : std::nullopt;
+  const auto& seen = one.trail.destination;
+  const bool is_known = one.answer.is_delivered() ? one.question.destination.has_value()
+                                                  : seen && *seen != one.question.packet.target;
+  return is_known ? seen : std::nullopt;
 }
 
 // A Service of Kubernetes has its endpoints elsewhere.
 bool may_be_elsewhere(const Question& question) {
   return question.about == About::kNameServer || question.about == About::kAsked;
+}
+
+// Whether the node sent it on, behind its rules; unknown: yes.
+bool has_left(const Case& one) {
+  const auto& sights = one.trail.request_sights;
+  return sights.empty() || std::ranges::any_of(sights, [](const Sight& each) {
+           return each.place == 0 && (each.hook == Hook::kLeaves || each.hook == Hook::kDeviceOut);
+         });
 }
 
 // Its config says that the node's address is the source of what leaves the node.
@@ -111,7 +120,7 @@ std::optional<Cause> not_masqueraded(const Case& one, const NodeFacts& facts) {
   const auto& uplink = facts.uplink(packet.target.family());
   if (!one.subject.is_masqueraded || !one.flow || one.answer.is_delivered()) return std::nullopt;
   if (!uplink || uplink->gateway != packet.target || one.question.sender == std::nullopt ||
-      one.flow->reply.destination != one.flow->original.source) {
+      one.flow->reply.destination != one.flow->original.source || !has_left(one)) {
     return std::nullopt;
   }
   return Cause{"the node does not masquerade what pods send to other hosts, as \"ipMasq\" says", "",
@@ -125,11 +134,29 @@ bool untracks(const std::string& rule) {
       kWords, [&](std::string_view word) { return rule.find(word) != std::string::npos; });
 }
 
-// Whether the rule of a step writes into headers by which packets are led.
+// What rules set that leads no packet elsewhere.
+constexpr std::string_view kHarmless[] = {"mark",  "nftrace", "priority", "label",
+                                          "event", "secmark", "dscp",     "ecn",
+                                          "size",  "helper",  "timeout",  "zone"};
+
+// Whether the rule of a step writes into packets, or into what they are led by: "ip saddr set",
+// "meta pkttype set".
 bool rewrites(const std::string& rule) {
-  constexpr std::string_view kWords[] = {"saddr set ",  "daddr set ", "sport set ",
-                                         "dport set ",  "ttl set ",   "hoplimit set ",
-                                         "TTL set to ", "HL set to "};
+  constexpr std::string_view kSet = " set ";
+  for (auto at = rule.find(kSet); at != std::string::npos; at = rule.find(kSet, at + 1)) {
+    const std::string_view before = std::string_view(rule).substr(0, at);
+    const std::string_view word = before.substr(before.find_last_of(' ') + 1);
+    if (std::ranges::find(kHarmless, word) == std::end(kHarmless)) return true;
+  }
+  return rule.find("TTL set to ") != std::string::npos ||
+         rule.find("HL set to ") != std::string::npos;
+}
+
+// On the node that is what hostPorts and Services are made of.
+bool translates(const std::string& rule) {
+  constexpr std::string_view kWords[] = {"dnat to",  "snat to", "dnat ip", "snat ip",  "masquerade",
+                                         "redirect", "DNAT",    "SNAT",    "REDIRECT", "MASQUERADE",
+                                         "tproxy",   "TPROXY",  "NETMAP"};
   return std::ranges::any_of(
       kWords, [&](std::string_view word) { return rule.find(word) != std::string::npos; });
 }
@@ -161,7 +188,7 @@ std::optional<Cause> rewritten_by_rule(const Look& look) {
       if (step.kind != TraceStep::Kind::kRule) continue;
       const Subject* const where = subject_at(look.one, place);
       const std::string rule = text_of_rule(step.chain, step.rule, where, look.scene);
-      if (!rewrites(rule)) continue;
+      if (!rewrites(rule) && (where == nullptr || !translates(rule))) continue;
       return Cause{cat(prefix_of(where), place_of(step.chain), " rewrites packets: ", rule),
                    whose_at(step.chain, where),
                    command_in(where, opening(step.chain, look.one, "accept"))};
@@ -178,36 +205,21 @@ std::optional<Cause> unresolved_by_rule(const Look& look) {
     const TraceStep& step = each.at.step;
     const bool is_own = each.ip == look.leg.source || each.ip == look.leg.target ||
                         facts.has(each.ip) || is_gateway_of(one, each.ip);
-    if (!is_drop(step) || !is_own) continue;
+    const bool may_rewrite = each.ip.is_v4() && step.kind == TraceStep::Kind::kRule;
+    if ((!is_drop(step) && !may_rewrite) || !is_own) continue;
     // Places of other probes have other numbers: of those nothing is said here.
     if (each.at.place != 0 && each.at.place != one.sender_place &&
         each.at.place != one.subject_place) {
       continue;
     }
     const Subject* const where = subject_at(one, each.at.place);
-    return Cause{cat(prefix_of(where), place_of(step.chain), " drops packets",
-                     each.ip.is_v4() ? " of ARP: " : ": ", text_of_step(step, where, look.scene)),
+    const std::string text = text_of_step(step, where, look.scene);
+    if (!is_drop(step) && !rewrites(text)) continue;
+    return Cause{cat(prefix_of(where), place_of(step.chain),
+                     is_drop(step) ? " drops packets" : " rewrites packets",
+                     each.ip.is_v4() ? " of ARP: " : ": ", text),
                  whose_at(step.chain, where),
                  command_in(where, opening_for_neighbours(step.chain, one))};
-  }
-  return std::nullopt;
-}
-
-std::optional<Cause> dropped_by_legacy(const Look& look) {
-  const auto family = look.leg.target.family();
-  for (const Subject* const where : {look.leg.from, look.leg.to, kNode}) {
-    const auto found = look.scene.legacy_drop(where, family);
-    if (!found) continue;
-    const char* const program = look.leg.target.is_v4() ? "iptables-legacy" : "ip6tables-legacy";
-    const Subject& pod = look.one.sender != nullptr ? *look.one.sender : look.one.subject;
-    const std::string insert =
-        cat(program, " -t ", found->table, " -I ", doctor::quoted(found->chain), " ");
-    const std::string subnet = subnet_of(pod, family).str();
-    return Cause{cat(prefix_of(where), "a rule of ", program, ", which cannot be followed, has ",
-                     "dropped packets: ", found->text),
-                 kSomebodys,
-                 command_in(where, cat(insert, "-s ", subnet, " -j ACCEPT; ", insert, "-d ", subnet,
-                                       " -j ACCEPT"))};
   }
   return std::nullopt;
 }

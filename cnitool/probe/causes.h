@@ -1,7 +1,9 @@
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include "cnitool/probe/cause.h"
 #include "cnitool/probe/leg.h"
@@ -23,14 +25,28 @@ std::optional<Cause> translated(const Case& one, Scene& scene);
 std::optional<Cause> untracked_by_rule(const Look& look);
 std::optional<Cause> rewritten_by_rule(const Look& look);
 std::optional<Cause> unresolved_by_rule(const Look& look);
+
+// cause_legacy.cc: rules of iptables-legacy, by what they have counted.
 std::optional<Cause> dropped_by_legacy(const Look& look);
+std::optional<Cause> untracked_by_legacy(const Look& look);
+std::optional<Cause> rewritten_by_legacy(const Look& look);
+/// What was done, and by which rule, if there is one; side: "source", "destination".
+Cause by_legacy_translation(const std::string& what, std::string_view side, const Case& one,
+                            const Scene& scene);
 
 // cause_routes.cc: routes and rules of the routing policy.
 /// Where the packet is made, on the node, and where it arrives.
 std::optional<Cause> no_way_from(const Look& look);
 std::optional<Cause> no_way_on_node(const Look& look);
 std::optional<Cause> no_way_back_on_node(const Look& look);
+std::optional<Cause> gateway_is_not_taken(const Look& look);
+std::optional<Cause> no_way_there(const Look& look);
 std::optional<Cause> no_address_there(const Look& look);
+/// The node has a pod's address.
+std::optional<Cause> address_is_nodes(const Look& look);
+
+// cause_ipsec.cc: policies of IPsec.
+std::optional<Cause> taken_by_ipsec(const Look& look);
 
 // cause_settings.cc: kernel settings.
 std::optional<Cause> not_forwarded(const Look& look);
@@ -52,12 +68,16 @@ std::optional<Cause> broken_wire_to(const Look& look);
 std::optional<Cause> broken_uplink(const Look& look);
 std::optional<Cause> kept_by_bridge(const Look& look);
 std::optional<Cause> too_large(const Look& look);
+/// Of a large packet that nothing is known of, but that a small one arrives.
+std::optional<Cause> lost_by_size(const Look& look);
 
 // cause_queues.cc: tc and XDP.
 std::optional<Cause> queued_from(const Look& look);
 std::optional<Cause> queued_to(const Look& look);
+std::optional<Cause> queued_back(const Look& look);
 std::optional<Cause> queued_at_uplink(const Look& look);
 
+inline constexpr std::uint32_t kNoArp = 1U << 7;  ///< IFF_NOARP, of LinkSettings::flags
 /// "of another program or a person".
 inline constexpr const char kSomebodys[] = "of another program or a person";
 

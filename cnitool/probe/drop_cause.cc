@@ -76,11 +76,7 @@ std::string filters_at(const DropScene& scene) {
 std::string legacy_tables_of(const DropScene& scene) {
   const Family family = scene.one.question.packet.target.family();
   const NetNs::Entered there(scene.ns);
-  std::string out;
-  for (const char* const table : {"raw", "mangle", "nat", "filter", "security"}) {
-    if (netlink::nf::legacy_in_use(family, table)) out += cat(out.empty() ? "" : ", ", table);
-  }
-  return out;
+  return netlink::nf::legacy_tables(family);
 }
 
 // nf_tables would have traced it on the node.
@@ -88,6 +84,11 @@ std::optional<Cause> by_netfilter(const DropScene& scene) {
   if (scene.drop.reason != "NETFILTER_DROP") return std::nullopt;
   const std::string where = str(scene.place);
   const std::string at = where.empty() ? "" : cat(" at ", where);
+  if (!scene.one.is_heard) {
+    return Cause{cat("a rule drops packets", at), "",
+                 cat(command_at(scene.place, "nft list ruleset"), "; ",
+                     command_at(scene.place, "iptables-legacy-save -c"))};
+  }
   if (scene.drop.of == Drop::Of::kNeighbour && scene.one.question.packet.target.is_v4()) {
     return Cause{cat("a rule drops ARP", at), "",
                  cat(command_at(scene.place, "nft list ruleset arp"), "; ",
@@ -107,7 +108,7 @@ std::optional<Cause> by_netfilter(const DropScene& scene) {
   }
   return Cause{cat("a hook of netfilter drops packets", at,
                    ", which is no rule of nf_tables: ebtables, IPVS, or an eBPF program"),
-               "", "ebtables-legacy -L; ipvsadm -Ln; bpftool net"};
+               "", "ebtables-legacy -L; ipvsadm -Ln; bpftool net", true};
 }
 
 std::optional<Cause> by_filter(const DropScene& scene) {
@@ -128,7 +129,7 @@ std::optional<Cause> by_queue(const DropScene& scene) {
     return Cause{cat(str(scene.place), " has no carrier"), "",
                  command_at(scene.place, cat("ip -d link show dev ", doctor::quoted(link->name)))};
   }
-  const std::size_t size = scene.one.question.packet.size;
+  const std::size_t size = scene.one.small_is_lost ? 0 : scene.one.question.packet.size;
   return Cause{cat(words.what, link ? cat(": qdisc ", printable(link->qdisc)) : "",
                    size != 0 ? cat(", packets of ", size, " bytes") : ""),
                "", words.remedy};
@@ -163,6 +164,7 @@ std::optional<Cause> refused_by_policy(const Case& one) {
         std::ranges::find(kReasons, drop.reason) == kReasons.end()) {
       continue;
     }
+    if (drop.link == "lo") continue;  // only what a filter redirects comes there
     const DropScene scene = scene_of(one, drop);
     const bool is_v4 = one.question.packet.target.is_v4();
     const std::string ip = is_v4 ? "ip " : "ip -6 ";
@@ -172,7 +174,8 @@ std::optional<Cause> refused_by_policy(const Case& one) {
                      " from ", str(scene.place)),
                  "of another program or a person",
                  cat(command_at(scene.place, cat(ip, "rule")), "; ",
-                     command_at(scene.place, cat(ip, "route show table all type blackhole")))};
+                     command_at(scene.place, cat(ip, "route show table all type blackhole"))),
+                 true};
   }
   return std::nullopt;
 }
@@ -188,7 +191,8 @@ std::optional<Cause> cause_of_drops(const Case& one, Evidence least) {
     if (!says_something(scene, words)) continue;
     // A host that may answer nobody is no finding for what is not certain.
     const bool is_enough = least == Evidence::kAny && one.question.must_answer;
-    if (words.is_certain || is_enough) return Cause{words.what, "", words.remedy};
+    if (words.is_certain || is_enough)
+      return Cause{words.what, "", words.remedy, !words.is_certain};
   }
   return std::nullopt;
 }

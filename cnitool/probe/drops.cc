@@ -71,7 +71,8 @@ bool says_nothing(const Drop& drop) {
   const bool has_waited = drop.symbol.starts_with("neigh_") || drop.reason == "NEIGH_FAILED";
   if (has_waited && drop.reason != "NEIGH_CREATEFAIL") return true;
   if (drop.of == Drop::Of::kNeighbour && drop.symbol == "ip6_mc_input") return true;
-  return std::ranges::find(kReasons, drop.reason) != std::end(kReasons) &&
+  if (std::ranges::find(kReasons, drop.reason) == std::end(kReasons)) return false;
+  return drop.symbol.empty() ||  // it may be any of these
          std::ranges::any_of(kCopies, [&](auto one) { return drop.symbol.starts_with(one); });
 }
 

@@ -47,10 +47,10 @@ struct OwnChain {
   bool traces;
   Hook sight;
 };
+constexpr char kTranslated[] = "translated";  // behind the NAT of prerouting
 constexpr OwnChain kChains[] = {
     {TableFamily::kInet, "prerouting", 0, true, true, Hook::kIn},
-    // NAT may have given an echo another ID, which it has back here.
-    {TableFamily::kInet, "translated", 0, false, true, Hook::kIn},
+    {TableFamily::kInet, kTranslated, 0, false, true, Hook::kIn},
     {TableFamily::kInet, "local", 1, true, false, Hook::kLocal},
     {TableFamily::kInet, "input", 1, false, false, Hook::kTaken},
     {TableFamily::kInet, "forward", 2, true, false, Hook::kForward},
@@ -200,7 +200,8 @@ void Follower::note_own(const Ear& ear, const TraceStep& step, const Visit& visi
   for (const OwnChain& one : kChains) {
     if (one.family == step.chain.family && chain == one.name) sight.hook = one.sight;
   }
-  const bool is_end = sight.hook == Hook::kTaken || sight.hook == Hook::kLeaves;
+  const bool is_end =
+      sight.hook == Hook::kTaken || sight.hook == Hook::kLeaves || chain == kTranslated;
   if (is_end && ear.place == 0 && !visit.packet->is_answer) {
     trail.destination = visit.packet->destination;
   }

@@ -48,7 +48,7 @@ struct PlacedStep {
 struct Trail {
   std::vector<PlacedStep> request, answer;
   std::vector<Sight> request_sights, answer_sights;
-  /// Of the request, behind all rules of the node; empty: it did not come so far.
+  /// Of the request, behind the last NAT of the node that it has passed; empty: it passed none.
   std::optional<Ip> destination = {};
   /// That rules had put on the request and on the answer at the end.
   std::uint32_t mark = 0, answer_mark = 0;

@@ -95,7 +95,6 @@ Leg lost_leg(const Case& one, const NodeFacts& facts) {
   }
   out.is_heard = one.is_heard;
   follow(one.trail.request_sights, ends, out);
-  // NAT may give an echo another ID, and then it is not seen on the way that it has gone.
   const bool is_there = out.last == Spot::kTaken || !one.trail.answer_sights.empty();
   if (!is_there) return out;
   Leg back{.is_answer = true,

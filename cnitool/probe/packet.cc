@@ -17,7 +17,8 @@ namespace {
 
 using netlink::cat;
 
-constexpr std::size_t kV4Header = 20, kV6Header = 40, kIcmpHeader = 8, kTcpHeader = 20;
+constexpr std::size_t kV4Header = 20, kV6Header = 40, kIcmpHeader = 8, kTcpHeader = 20,
+                      kUdpHeader = 8;
 constexpr std::uint8_t kSynFlag = 0x02, kResetFlag = 0x04, kAckFlag = 0x10;
 
 void put16(Bytes& out, std::uint32_t value) {
@@ -121,14 +122,15 @@ struct Number {
 };
 
 std::optional<Number> number_of_echo(const Mark& mark, std::uint8_t protocol, View bytes) {
-  if (bytes.size() < kIcmpHeader || get16(bytes, 4) != mark.id) return std::nullopt;
+  if (bytes.size() < kIcmpHeader) return std::nullopt;
+  // NAT may have given it another ID; what an ICMP error has of it may have no data.
+  const bool has_data = bytes.size() >= kIcmpHeader + 4;
+  if (!has_data && get16(bytes, 4) != mark.id) return std::nullopt;
   const bool is_v4 = protocol == IPPROTO_ICMP;
   const int request = is_v4 ? int{ICMP_ECHO} : int{ICMP6_ECHO_REQUEST};
   const int reply = is_v4 ? int{ICMP_ECHOREPLY} : int{ICMP6_ECHO_REPLY};
   if (bytes[0] != request && bytes[0] != reply) return std::nullopt;
-  if (bytes.size() >= kIcmpHeader + 4 && get32(bytes, kIcmpHeader) != mark.cookie) {
-    return std::nullopt;
-  }
+  if (has_data && get32(bytes, kIcmpHeader) != mark.cookie) return std::nullopt;
   Number out{get16(bytes, 6), bytes[0] == reply};
   if (bytes.size() >= kIcmpHeader + 8) out.token = get32(bytes, kIcmpHeader + 4);
   return out;
@@ -148,6 +150,9 @@ std::optional<Number> number_of_segment(const Mark& mark, View bytes) {
 
 std::optional<Number> number_of_query(const Mark& mark, View bytes) {
   constexpr std::uint16_t kDnsPort = 53;
+  if (bytes.size() >= kUdpHeader && get16(bytes, 4) == kUdpHeader && get16(bytes, 0) >= mark.port) {
+    return Number{static_cast<std::uint16_t>(get16(bytes, 0) - mark.port)};
+  }
   if (bytes.size() < kIcmpHeader + 2 || get16(bytes, kIcmpHeader) != mark.id) return std::nullopt;
   const bool is_answer = get16(bytes, 0) == kDnsPort;
   const std::uint16_t own = get16(bytes, is_answer ? 2 : 0);
@@ -249,12 +254,13 @@ Mark Mark::random() {
 
 std::string Packet::str() const {
   if (kind == Kind::kSyn) return cat("TCP port ", port);
+  if (kind == Kind::kDatagram) return cat("empty datagram to UDP port ", port);
   return kind == Kind::kDns ? "DNS" : "echo";
 }
 
 std::uint8_t Packet::protocol() const {
   if (kind == Kind::kSyn) return IPPROTO_TCP;
-  if (kind == Kind::kDns) return IPPROTO_UDP;
+  if (kind == Kind::kDns || kind == Kind::kDatagram) return IPPROTO_UDP;
   if (target.is_v4()) return IPPROTO_ICMP;
   return IPPROTO_ICMPV6;
 }
@@ -267,6 +273,7 @@ std::uint16_t checksum(View bytes, std::uint32_t sum) {
 
 Bytes payload_of(const Packet& packet, const Mark& mark) {
   if (packet.kind == Kind::kEcho) return echo(packet, mark);
+  if (packet.kind == Kind::kDatagram) return {};
   return packet.kind == Kind::kSyn ? syn(packet, mark) : dns(mark);
 }
 
@@ -274,6 +281,12 @@ bool Answer::says_too_large() const {
   if (kind != Kind::kRefused || !from) return false;
   return from->is_v4() ? type == ICMP_DEST_UNREACH && code == ICMP_FRAG_NEEDED
                        : type == ICMP6_PACKET_TOO_BIG;
+}
+
+bool Answer::says_no_port() const {
+  if (kind != Kind::kRefused || !from) return false;
+  return from->is_v4() ? type == ICMP_DEST_UNREACH && code == ICMP_PORT_UNREACH
+                       : type == ICMP6_DST_UNREACH && code == ICMP6_DST_UNREACH_NOPORT;
 }
 
 bool Answer::says_no_neighbour() const {
@@ -292,6 +305,8 @@ std::string Answer::str() const {
       return "open";
     case Kind::kClosed:
       return "closed";
+    case Kind::kArrived:
+      return "arrived";
     case Kind::kRefused:
       return cat(from ? from->str() : "?", " says: ", words_of(*this));
     case Kind::kNotSent:
@@ -311,7 +326,7 @@ std::optional<Received> received_by(const Mark& mark, std::uint8_t protocol, con
   if (is_icmp && !bytes.empty() && is_error(protocol, bytes[0])) return error_in(mark, from, bytes);
   const auto number = number_in(mark, protocol, bytes);
   if (!number || !number->is_answer) return std::nullopt;
-  if (is_icmp && !number->token) return std::nullopt;
+  if (is_icmp && (!number->token || get16(bytes, 4) != mark.id)) return std::nullopt;
   if (is_icmp) return Received{number->number, {Answer::Kind::kReply, from}, number->token};
   const std::uint8_t flags = bytes[13];
   if ((flags & kResetFlag) != 0) return Received{number->number, {Answer::Kind::kClosed, from}};
@@ -320,11 +335,12 @@ std::optional<Received> received_by(const Mark& mark, std::uint8_t protocol, con
 }
 
 std::vector<netlink::PacketFilter> filters_for(const Mark& mark) {
-  return {{IPPROTO_ICMP, 4, big_endian(mark.id, 2)},
-          {IPPROTO_ICMPV6, 4, big_endian(mark.id, 2)},
+  return {{IPPROTO_ICMP, kIcmpHeader, big_endian(mark.cookie, 4)},
+          {IPPROTO_ICMPV6, kIcmpHeader, big_endian(mark.cookie, 4)},
           {IPPROTO_TCP, 4, big_endian(mark.cookie, 4)},
           {IPPROTO_TCP, 8, big_endian(mark.cookie + 1, 4)},
-          {IPPROTO_UDP, 8, big_endian(mark.id, 2)}};
+          {IPPROTO_UDP, 8, big_endian(mark.id, 2)},
+          {IPPROTO_UDP, 4, big_endian(kUdpHeader, 2)}};
 }
 
 std::optional<Seen> seen_in(const Mark& mark, View network, View transport) {

@@ -28,9 +28,10 @@ struct Mark {
 };
 
 enum class Kind : std::uint8_t {
-  kEcho,  ///< an echo request of ICMP or ICMPv6
-  kSyn,   ///< the first segment of a TCP connection, which is never answered further
-  kDns    ///< a query for the name servers of the root, by UDP
+  kEcho,     ///< an echo request of ICMP or ICMPv6
+  kSyn,      ///< the first segment of a TCP connection, which is never answered further
+  kDns,      ///< a query for the name servers of the root, by UDP
+  kDatagram  ///< an empty one of UDP: nobody knows what harms the server there
 };
 
 struct Packet {
@@ -44,7 +45,7 @@ struct Packet {
   std::uint16_t number = 0;  ///< of the probe in its run
   std::uint32_t token = 0;   ///< of this echo alone: who sees one cannot answer for another host
 
-  /// "echo", "TCP port 8080", "DNS".
+  /// "echo", "TCP port 8080", "DNS", "empty datagram to UDP port 5353".
   std::string str() const;
   /// IPPROTO_*.
   std::uint8_t protocol() const;
@@ -60,7 +61,8 @@ struct Answer {
     kNone,
     kReply,    ///< of an echo, or of DNS
     kOpen,     ///< a connection could be opened
-    kClosed,   ///< it was refused by a reset
+    kClosed,   ///< it was refused by a reset, or, of a datagram, no process was at the port
+    kArrived,  ///< a datagram was seen where it had to go, and nobody said anything
     kRefused,  ///< an ICMP error, of from
     kNotSent   ///< the sender's kernel refused to send it: error
   };
@@ -70,10 +72,13 @@ struct Answer {
   int error = 0;                    ///< errno, of kNotSent
 
   bool is_delivered() const {
-    return kind == Kind::kReply || kind == Kind::kOpen || kind == Kind::kClosed;
+    return kind == Kind::kReply || kind == Kind::kOpen || kind == Kind::kClosed ||
+           kind == Kind::kArrived;
   }
   /// Whether it is the ICMP error of a packet that a link does not take.
   bool says_too_large() const;
+  /// Whether it is that of a host on which no process has the port.
+  bool says_no_port() const;
   /// Whether it is that of a host that found no MAC address for the next hop.
   bool says_no_neighbour() const;
   /// "no answer", "10.0.0.1 says: administratively prohibited".
@@ -91,8 +96,9 @@ struct Received {
 std::optional<Received> received_by(const Mark& mark, std::uint8_t protocol, const Ip& from,
                                     View bytes);
 
-/// What selects the packets of a run, and their answers: IDs of echoes; the sequence numbers of
-/// requests, and those that answers acknowledge; and the IDs of queries, behind UDP's header.
+/// What selects the packets of a run, and their answers: the data of echoes, whose IDs NAT
+/// replaces; the sequence numbers of requests, and those that answers acknowledge; the IDs of
+/// queries, behind UDP's header; and datagrams that have nothing there.
 std::vector<netlink::PacketFilter> filters_for(const Mark& mark);
 
 /// Whether headers, as a trace has them, are those of a probe of this run or of an answer to one.

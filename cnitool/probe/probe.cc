@@ -3,6 +3,7 @@
 #include <sys/resource.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <chrono>
 #include <map>
 #include <nlohmann/json.hpp>
@@ -12,11 +13,14 @@
 #include "cnitool/cached.h"
 #include "cnitool/probe/arp.h"
 #include "cnitool/probe/asked.h"
+#include "cnitool/probe/pod_routes.h"
 #include "cnitool/probe/run.h"
 #include "cnitool/probe/scene.h"
 #include "cnitool/probe/segment.h"
+#include "cnitool/probe/verdicts.h"
 #include "cnitool/probe/ways_out.h"
 #include "libcni/common/error.h"
+#include "netlink/types/capability.h"
 #include "netlink/types/error.h"
 
 namespace tool::probe {
@@ -62,6 +66,15 @@ std::set<std::size_t> gone_of(const std::vector<Question>& questions,
 
 bool is_about(const Question& one, const std::set<std::size_t>& pods) {
   return pods.contains(one.subject) || (one.sender && pods.contains(*one.sender));
+}
+
+// Before any packet: without them what packets leave cannot be removed.
+void require_capabilities() {
+  using netlink::Capability;
+  const std::string missing =
+      netlink::missing_of({Capability::kNetAdmin, Capability::kNetRaw, Capability::kSysAdmin});
+  if (missing.empty()) return;
+  throw netlink::Error(cni::cat("probe pods (this needs ", missing, ")"), EPERM);
 }
 
 using Clock = std::chrono::steady_clock;
@@ -110,10 +123,10 @@ Pods living_pods(const Settings& settings, const Options& options) {
   for (const cni::CachedAttachment& one : sorted_entries(cache)) {
     if (one.netns.empty() || one.result->is_null()) continue;
     const auto ns = NetNs::find(one.netns);
-    const auto link = ns ? netlink::RouteSocket(*ns).find(one.key.ifname) : std::nullopt;
+    auto link = ns ? netlink::RouteSocket(*ns).find(one.key.ifname) : std::nullopt;
     if (!link) continue;
     out.subjects.push_back(subject_of(one));
-    out.subjects.back().mtu = link->mtu;
+    out.subjects.back().link = *std::move(link);
     out.asked.push_back(which.has(one.key));
   }
   const bool is_named = !which.containers.empty();
@@ -181,89 +194,6 @@ std::vector<Question> plan(const Pods& pods, const NodeFacts& facts, const Setti
   return questions_of(pods.subjects, pods.asked, facts);
 }
 
-// Of a host that may answer nobody, silence alone is no finding.
-bool counts(const Question& question, const Failure& failure) {
-  return question.must_answer || failure.cause.has_value() ||
-         (question.about == About::kGateway && failure.answer.kind != Answer::Kind::kReply);
-}
-
-/// Causes, each with the questions that fail by it.
-class Verdicts {
- public:
-  /// Both outlive it.
-  Verdicts(const std::vector<Subject>& subjects, const NodeFacts& facts)
-      : subjects_(subjects), facts_(facts) {}
-
-  void add(const std::vector<Question>& questions, const Answers& answers, Outcome& out) {
-    const std::size_t first = out.questions.size();
-    for (std::size_t i = 0; i < questions.size(); ++i) {
-      out.questions.push_back({.pod = subjects_[questions[i].subject].key,
-                               .is_beyond = is_beyond(questions[i]),
-                               .text = questions[i].text,
-                               .answer = answers.all[i].str()});
-    }
-    for (const Failure& one : answers.failures) {
-      const Question& question = questions[one.question];
-      Asked& asked = out.questions[first + one.question];
-      asked.level = counts(question, one) ? Level::kError : Level::kUnknown;
-      if (asked.level == Level::kError) asked.cause = blame(question, one);
-    }
-  }
-  Findings findings() const {
-    Findings out;
-    for (const auto& [cause, entry] : causes_) {
-      out.push_back({.level = Level::kError,
-                     .what = what_of(cause.first, cause.second),
-                     .why = cat(counted(entry.lines.size(), "probe"), " failed"),
-                     .remedy = remedy_of(entry),
-                     .networks = entry.networks,
-                     .lines = entry.lines});
-    }
-    return out;
-  }
-
- private:
-  struct Entry {
-    doctor::Names networks, lines, remedies;
-  };
-  // Pods of two networks need one for each. What a person does is no command, and is said once.
-  static std::string remedy_of(const Entry& entry) {
-    std::string out;
-    for (const std::string& one : entry.remedies) {
-      if (one.starts_with("restart ")) return one;
-      out += cat(out.empty() ? "" : "; ", one);
-    }
-    return out;
-  }
-  // \return the cause, as the finding has it.
-  std::string blame(const Question& question, const Failure& failure) {
-    const Cause cause =
-        failure.cause.value_or(Cause{"no cause was seen on the node", "", "cnitool doctor"});
-    Entry& entry = causes_[{cause.what, cause.whose}];
-    const auto add_once = [](doctor::Names& all, const std::string& one) {
-      if (std::ranges::find(all, one) == all.end()) all.push_back(one);
-    };
-    if (!cause.remedy.empty()) add_once(entry.remedies, cause.remedy);
-    entry.lines.push_back(cat(question.text, ": ", failure.answer.str(),
-                              failure.where.empty() ? "" : "; ", failure.where));
-    add_once(entry.networks, subjects_[question.subject].key.network);
-    return what_of(cause.what, cause.whose);
-  }
-  bool is_beyond(const Question& question) const {
-    if (question.about == About::kSize) return !facts_.has(question.packet.target);
-    constexpr About kBeyond[] = {About::kWayOut, About::kNameServer, About::kAsked,
-                                 About::kOutside};
-    return std::ranges::find(kBeyond, question.about) != std::end(kBeyond);
-  }
-  static std::string what_of(const std::string& what, const std::string& whose) {
-    return whose.empty() ? what : cat(what, " (", whose, ")");
-  }
-  const std::vector<Subject>& subjects_;
-  const NodeFacts& facts_;
-  /// What it is, and whose.
-  std::map<std::pair<std::string, std::string>, Entry> causes_;
-};
-
 // Others may know the pod, or let it pass, by the MAC address of its result.
 Finding finding_of_mac(const Duplicate& one) {
   return {
@@ -289,11 +219,42 @@ Finding finding_of(const Duplicate& one) {
           .networks = {one.network}};
 }
 
-std::vector<std::vector<Question>> groups_of(const std::vector<Question>& questions) {
+// Of failures of those pods it is the reason.
+std::vector<Verdicts::Known> known_of(const std::vector<Duplicate>& duplicates,
+                                      const std::vector<Subject>& subjects) {
+  std::vector<Verdicts::Known> out;
+  for (const Duplicate& one : duplicates) {
+    Verdicts::Known known{finding_of(one), {}};
+    for (std::size_t i = 0; i < subjects.size(); ++i) {
+      const auto mac = mac_of(subjects[i]);
+      const bool is_owner = subjects[i].name == one.whose && subjects[i].key.network == one.network;
+      const bool is_other = mac && std::ranges::find(one.others, *mac) != one.others.end();
+      if (!is_owner && !is_other) continue;
+      for (const netlink::Family family : netlink::kFamilies) {
+        if (one.own || family == one.ip.family()) known.ends.emplace_back(i, family);
+      }
+    }
+    out.push_back(std::move(known));
+  }
+  return out;
+}
+
+// Pods of one rank in their networks ask each other: side by side, few namespaces are opened twice.
+void sort_by_rank(std::vector<Question>& questions, const std::vector<Subject>& subjects) {
+  std::map<std::string, std::size_t> counts;
+  std::vector<std::size_t> ranks;
+  for (const Subject& one : subjects) ranks.push_back(counts[one.key.network]++);
+  std::ranges::stable_sort(
+      questions, {}, [&](const Question& one) { return ranks[one.sender.value_or(one.subject)]; });
+}
+
+std::vector<std::vector<Question>> groups_of(std::vector<Question> questions,
+                                             const std::vector<Subject>& subjects) {
   constexpr std::size_t kMostQuestions = 20'000;  // each has a port of Mark's
   const std::size_t most = pods_at_once();
   std::vector<std::vector<Question>> out;
   std::set<std::size_t> pods;
+  if (subjects.size() > most) sort_by_rank(questions, subjects);
   for (const Question& one : questions) {
     const std::set<std::size_t> of_one{one.subject, one.sender.value_or(one.subject)};
     pods.insert(of_one.begin(), of_one.end());
@@ -349,6 +310,7 @@ std::vector<Question> plan(const Settings& settings, const Options& options) {
 }
 
 Outcome probe(const Settings& settings, const Options& options) {
+  require_capabilities();
   const auto end = Clock::now() + std::chrono::seconds(options.limit);
   Pods pods = living_pods(settings, options);
   const BarePods bare = bare_pods(settings, options);
@@ -356,7 +318,7 @@ Outcome probe(const Settings& settings, const Options& options) {
   Outcome out;
   Verdicts verdicts(pods.subjects, facts);
   Run run(pods.subjects, facts, {.per_second = options.per_second, .end = end}, options.stop_fd);
-  for (auto& questions : groups_of(plan(pods, facts, settings, options))) {
+  for (auto& questions : groups_of(plan(pods, facts, settings, options), pods.subjects)) {
     const auto answers = ask_living(run, pods.subjects, questions);
     if (!answers) {
       out.is_whole = false;
@@ -364,19 +326,23 @@ Outcome probe(const Settings& settings, const Options& options) {
     }
     verdicts.add(questions, *answers, out);
   }
-  out.findings = verdicts.findings();
   out.limits = run.limits();
+  const bool is_all = out.is_whole && options.to.empty() && options.from.empty();
+  std::vector<Verdicts::Known> known;
+  if (is_all) {
+    known = known_of(living_duplicates(pods, facts), pods.subjects);
+    add_strayed_routes(pods.subjects, pods.asked, verdicts, known);
+  }
+  out.findings = verdicts.findings(known, out);
   for (auto& one : lost_ways_out(pods.subjects, pods.asked, facts)) {
     out.findings.push_back(std::move(one));
   }
-  if (!out.is_whole || !options.to.empty() || !options.from.empty()) return out;
+  if (!is_all) return out;
   if (out.findings.empty()) {  // else that is a cause among these
     out.findings = silent_gateways(pods.subjects, pods.asked, facts);
-  }
-  std::set<std::string> said;  // a pod has its MAC address once, for all of its addresses
-  for (const Duplicate& one : living_duplicates(pods, facts)) {
-    Finding finding = finding_of(one);
-    if (said.insert(finding.what).second) out.findings.push_back(std::move(finding));
+    for (auto& one : silent_ways_out(pods.subjects, pods.asked)) {
+      out.findings.push_back(std::move(one));
+    }
   }
   add_bare_pods(settings, options, bare, out.findings);
   return out;

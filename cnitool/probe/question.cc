@@ -30,12 +30,17 @@ void read_list(const cni::NetworkList& list, Subject& out) {
     const cni::Facts facts = facts_of(plugin.type);
     const bool is_gateway = is_true(conf, "isGateway") || is_true(conf, "isDefaultGateway");
     out.is_routed |= facts.has(cni::Fact::kRouted) || (facts.has(cni::Fact::kBridge) && is_gateway);
-    if (facts.has(cni::Fact::kBridge)) out.bridge = text_at(conf, "bridge", "cni0");
+    if (facts.has(cni::Fact::kBridge)) {
+      out.bridge = text_at(conf, "bridge", "cni0");
+      out.has_vlan = member(conf, "vlan") != nullptr || member(conf, "vlanTrunk") != nullptr;
+    }
     out.is_masqueraded |= is_true(conf, "ipMasq") && strings_at(conf, "ipMasqExcept").empty();
     if (is_true(conf, "portIsolation")) out.takes_neighbours = false;
     // Of macvlan: to each other they send nothing, or what the switch sends back.
-    const std::string mode = text_at(conf, "mode", "");
-    if (mode == "private" || mode == "vepa") out.takes_neighbours = false;
+    for (const char* const key : {"mode", "flags"}) {  // of macvlan, and of ipvlan
+      const std::string mode = text_at(conf, key, "");
+      if (mode == "private" || mode == "vepa") out.takes_neighbours = false;
+    }
     const std::string policy = text_at(conf, "ingressPolicy", "open");
     if (policy != "open") out.takes_networks = false;
     if (policy == "isolated") out.takes_neighbours = false;
@@ -63,7 +68,9 @@ class Plan {
   Plan(const std::vector<Subject>& subjects, const NodeFacts& node)
       : subjects_(subjects), node_(node) {
     for (std::size_t i = 0; i < subjects.size(); ++i) {
-      by_network_[subjects[i].key.network].push_back(i);
+      auto& members = by_network_[subjects[i].key.network];
+      ranks_.push_back(members.size());
+      members.push_back(i);
     }
   }
 
@@ -99,7 +106,7 @@ class Plan {
                       .packet = {.source = address.cidr.ip, .target = gateway},
                       .must_answer = is_own};
     push(question, cat(one.name, " to its gateway ", gateway.str()));
-    const unsigned mtu = one.mtu;
+    const unsigned mtu = one.link.mtu;
     if (!is_own || mtu == 0) return;
     question.about = About::kSize;
     question.packet.size = mtu;
@@ -121,13 +128,13 @@ class Plan {
          cat(subjects_[index].name, " to ", subjects_[other].name, " ", target->str()));
   }
 
-  // The next one of its own network, and one of each other: with all of them every pod is asked.
+  // The next one of its own network, and the one of its rank of each other: with all of them every
+  // pod is asked, and pods of one rank ask each other.
   void ask_about_pods(std::size_t index, const Ip& ip) {
     const Subject& one = subjects_[index];
     for (const auto& [network, members] : by_network_) {
       const bool is_own = network == one.key.network;
-      const auto at = std::ranges::find(members, index) - members.begin();
-      const auto next = is_own ? static_cast<std::size_t>(at + 1) : index;
+      const std::size_t next = ranks_[index] + (is_own ? 1 : 0);
       const std::size_t other = members[next % members.size()];
       const Subject& target = subjects_[other];
       if (is_own ? !target.takes_neighbours || !one.takes_neighbours
@@ -152,7 +159,7 @@ class Plan {
     const std::string text =
         cat(subjects_[index].name, " to the node's gateway ", uplink->gateway.str());
     push(question, text);
-    const unsigned mtu = subjects_[index].mtu;
+    const unsigned mtu = subjects_[index].link.mtu;
     if (mtu == 0) return;
     question.about = About::kSize;
     question.packet.size = mtu;
@@ -161,7 +168,7 @@ class Plan {
 
   void ask_about_ports(std::size_t index) {
     for (const HostPort& port : subjects_[index].host_ports) {
-      if (port.protocol != "tcp" || port.host > 65535 || port.container > 65535) continue;
+      if (!is_probed(port)) continue;
       const auto given = Ip::parse(port.ip);
       for (const Family family : netlink::kFamilies) {
         const auto pod = address_of(subjects_[index], family);
@@ -176,23 +183,26 @@ class Plan {
                       const Ip& pod) {
     const auto& uplink = node_.uplink(pod.family());
     const auto address = given ? given : uplink ? std::optional(uplink->own) : std::nullopt;
-    Question question{.about = About::kHostPort,
-                      .subject = index,
-                      .packet = {.kind = Kind::kSyn, .port = static_cast<std::uint16_t>(port.host)},
-                      .destination = pod,
-                      .destination_port = static_cast<std::uint16_t>(port.container)};
+    Question question{
+        .about = About::kHostPort,
+        .subject = index,
+        .packet = {.kind = kind_of(port), .port = static_cast<std::uint16_t>(port.host)},
+        .destination = pod,
+        .destination_port = static_cast<std::uint16_t>(port.container),
+        .must_answer = port.protocol != "udp"};
     const std::string what = cat(" of ", subjects_[index].name);
     const bool is_loopback = address && address->is_loopback();  // of the node: pods have their own
     if (address && (!is_loopback || subjects_[index].maps_loopback)) {
       question.packet.target = *address;
-      push(question, cat("the node to hostPort ", port.host, " at ", address->str(), what));
-      if (!is_loopback) ask_about_port_from_pod(question, what);
+      push(question, cat("the node to ", name_of(port), " at ", address->str(), what));
+      if (!is_loopback)
+        ask_about_port_from_pod(question, cat(name_of(port), " at ", address->str(), what));
     }
     if (given || !pod.is_v4() || !subjects_[index].maps_loopback) return;
     question.packet.source.reset();
     question.sender.reset();
     question.packet.target = *Ip::parse("127.0.0.1");
-    push(question, cat("the node to hostPort ", port.host, " at 127.0.0.1", what));
+    push(question, cat("the node to ", name_of(port), " at 127.0.0.1", what));
   }
 
   void ask_about_port_from_pod(Question question, const std::string& what) {
@@ -208,14 +218,14 @@ class Plan {
       if (!ip || !one.is_routed || !is_taken || !has_default_route(one, family)) continue;
       question.sender = other;
       question.packet.source = ip;
-      return push(question, cat(one.name, " to hostPort ", question.packet.port, " at ",
-                                question.packet.target.str(), what));
+      return push(question, cat(one.name, " to ", what));
     }
   }
 
   const std::vector<Subject>& subjects_;
   const NodeFacts& node_;
   std::map<std::string, std::vector<std::size_t>> by_network_;
+  std::vector<std::size_t> ranks_;  ///< of the subjects in their networks
   std::vector<Question> out_;
 };
 
@@ -248,6 +258,17 @@ std::vector<cni::Address> addresses_of(const Subject& one) {
     if (is_first) out.push_back(address);
   }
   return out;
+}
+
+bool is_probed(const HostPort& port) {
+  return (port.protocol == "tcp" || port.protocol == "udp") && port.host <= 65535 &&
+         port.container <= 65535;
+}
+
+Kind kind_of(const HostPort& port) { return port.protocol == "udp" ? Kind::kDatagram : Kind::kSyn; }
+
+std::string name_of(const HostPort& port) {
+  return cat(port.protocol == "udp" ? "UDP " : "", "hostPort ", port.host);
 }
 
 Ip destination_of(const Question& question) {

@@ -8,6 +8,7 @@
 #include "cnitool/probe/packet.h"
 #include "cnitool/settings.h"
 #include "libcni/runtime/cache.h"
+#include "netlink/route/link.h"
 #include "netlink/types/mac.h"
 
 /// What is asked of a node's pods: whom they reach, and who reaches them, by what their configs
@@ -20,10 +21,11 @@ struct Subject {
   std::string name;  ///< "shop/web-1 (eth0)"
   std::string netns;
   cni::Result result = {};
-  unsigned mtu = 0;         ///< of its interface; 0: unknown
+  netlink::Link link = {};  ///< its interface, as it was at first; without an index: unknown
   std::string bridge = {};  ///< that its config names; empty: none
   std::vector<HostPort> host_ports = {};
   bool is_routed = false;        ///< the node forwards what it sends
+  bool has_vlan = false;         ///< its config names VLANs of the bridge
   bool is_masqueraded = false;   ///< with the node's address as its source
   bool takes_networks = true;    ///< its policy takes connections of pods of other networks
   bool takes_neighbours = true;  ///< and of its own
@@ -81,6 +83,12 @@ struct Question {
   /// answer nobody.
   bool must_answer = true;
 };
+
+/// Whether there is a packet for its protocol, and by what packet it is asked.
+bool is_probed(const HostPort& port);
+Kind kind_of(const HostPort& port);
+/// "hostPort 8080", "UDP hostPort 5353".
+std::string name_of(const HostPort& port);
 
 /// Where its packet has to arrive.
 Ip destination_of(const Question& question);

@@ -1,6 +1,8 @@
 #include "cnitool/probe/rule_words.h"
 
 #include <algorithm>
+#include <string_view>
+#include <utility>
 
 #include "cnitool/doctor/finding.h"
 #include "cnitool/output.h"
@@ -51,6 +53,23 @@ bool is_of_iptables(const ChainId& id) {
          std::ranges::find(kTables, id.table) != std::end(kTables);
 }
 
+// Without what it has counted: one rule is one cause, however many packets it has seen meanwhile.
+std::string without_counts(std::string line) {
+  constexpr std::pair<std::string_view, std::string_view> kCounts[] = {{" packets ", " bytes "},
+                                                                       {" used ", " bytes"}};
+  const auto skip_number = [&](std::size_t at) {
+    return std::min(line.find_first_not_of("0123456789", at), line.size());
+  };
+  for (const auto& [before, between] : kCounts) {
+    const auto begin = line.find(before);
+    if (begin == std::string::npos) continue;
+    const std::size_t middle = skip_number(begin + before.size());
+    if (line.compare(middle, between.size(), between) != 0) continue;
+    line.erase(begin, skip_number(middle + between.size()) - begin);
+  }
+  return line;
+}
+
 }  // namespace
 
 std::string place_of(const ChainId& id) {
@@ -75,7 +94,7 @@ std::string text_of_rule(const ChainId& id, std::uint64_t handle, const Subject*
     rest.remove_prefix(std::min(rest.size(), line.size() + 1));
     const auto begin = line.find_first_not_of("\t ");
     if (begin == std::string_view::npos || !line.ends_with(end)) continue;
-    return printable(std::string(line.substr(begin)));
+    return printable(without_counts(std::string(line.substr(begin))));
   }
   return cat("handle ", handle);
 }

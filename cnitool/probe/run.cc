@@ -41,6 +41,33 @@ std::vector<Question> followed(const std::vector<Question>& questions,
   return out;
 }
 
+// A server of UDP may say nothing: it is enough that the packet has passed all rules of its pod, or
+// where these are not followed, that it was led there and nobody dropped it.
+bool has_arrived(const Case& one, const NodeFacts& facts) {
+  if (one.question.packet.kind != Kind::kDatagram) return false;
+  const bool is_taken = std::ranges::any_of(one.trail.request_sights, [&](const Sight& each) {
+    return each.place == one.subject_place && each.hook == Hook::kTaken;
+  });
+  return is_taken ||
+         (!one.is_heard && one.flow && one.trail.drops.empty() && !went_astray(one, facts));
+}
+
+// That it did not arrive is seen, though nobody has to answer.
+bool is_lost(const Case& one) {
+  return one.question.packet.kind == Kind::kDatagram && one.is_heard && !one.answer.is_delivered();
+}
+
+// By the second look.
+void judge(Case& one, Scene& scene, Failure& out) {
+  if (one.answer.kind != Answer::Kind::kNone) out.answer = one.answer;
+  if (!one.answer.is_delivered() && has_arrived(one, scene.facts())) {
+    out.answer = one.answer = {.kind = Answer::Kind::kArrived};
+  }
+  out.cause = cause_of(one, scene);
+  if (!out.cause && is_lost(one)) out.cause = Cause::none();
+  out.where = lost_leg(one, scene.facts()).str();
+}
+
 // After the second look: what is fine by now is no failure.
 void settle(Answers& answers) {
   for (const Failure& one : answers.failures) answers.all[one.question] = one.answer;
@@ -59,7 +86,11 @@ bool is_lost_small(const Question& large, const std::vector<Question>& lost) {
 }  // namespace
 
 Run::Run(const std::vector<Subject>& subjects, const NodeFacts& facts, const Pace& pace, int stop)
-    : subjects_(subjects), facts_(facts), pace_(pace), stop_(stop) {}
+    : subjects_(subjects),
+      facts_(facts),
+      pace_(pace),
+      stop_(stop),
+      are_introduced_(behind_first(subjects)) {}
 
 Run::Group Run::group_of(const std::vector<Question>& questions) const {
   Group out;
@@ -87,13 +118,15 @@ void Run::open_senders(Group& group) const {
   if (group.outside) group.senders.emplace_back(group.outside->result.ips.front().cidr.ip, mark_);
 }
 
-Footprint Run::footprint_of(const std::vector<Question>& questions, const Group& group) const {
+Footprint Run::footprint_of(const Group& group) const {
   Footprint out(group.places);
-  for (const Ip& router : facts_.routers) out.expect(router);
-  for (const Question& one : questions) {
-    for (const cni::Address& address : subjects_[one.subject].result.ips) {
-      if (address.gateway) out.expect(*address.gateway);
+  for (const Ip& router : facts_.routers) out.expect(0, router);
+  for (const Guest& one : guests_of(group)) {
+    for (const cni::Address& address : one.pod.result.ips) {
+      out.expect(one.place, address.cidr.ip);
+      if (address.gateway) out.expect(one.place, *address.gateway);
     }
+    for (const int link : {one.bridge.index, one.pod.link.peer_index}) out.expect(one.place, link);
   }
   return out;
 }
@@ -181,8 +214,14 @@ std::optional<Answers> Run::ask(const std::vector<Question>& questions) {
   mark_ = Mark::random();
   Group group = group_of(questions);
   std::vector<Shot> shots = shots_of(questions, group);
-  Footprint footprint = footprint_of(questions, group);
+  Footprint footprint = footprint_of(group);
+  if (!footprint.sees_connections()) {
+    add_limit(
+        "tracked connections are not seen, and those of probes stay until they expire: the kernel "
+        "has no nfnetlink");
+  }
   expect(questions, group, shots, footprint);
+  footprint.remember();
   const Cleaner cleaner([&] { footprint.restore_for_other(); });
   std::optional<Answers> out;
   try {
@@ -198,6 +237,7 @@ std::optional<Answers> Run::ask(const std::vector<Question>& questions) {
 
 std::optional<Answers> Run::ask_group(const std::vector<Question>& questions, Group& group,
                                       std::vector<Shot>& shots, Footprint& footprint) {
+  introduce_all(questions, group);
   if (!fire(shots, group.senders, pace_, {stop_})) return std::nullopt;
   Answers out;
   for (std::size_t i = 0; i < shots.size(); ++i) {
@@ -209,6 +249,42 @@ std::optional<Answers> Run::ask_group(const std::vector<Question>& questions, Gr
   footprint.forget();
   const bool is_followed = out.failures.empty() || follow(questions, group, footprint, out);
   return is_followed ? std::optional(std::move(out)) : std::nullopt;
+}
+
+std::vector<Guest> Run::guests_of(const Group& group) const {
+  netlink::RouteSocket node;
+  std::map<std::string, std::optional<netlink::Link>> bridges;
+  std::vector<Guest> out;
+  for (const std::size_t pod : group.pods) {
+    const Subject& one = subjects_[pod];
+    const auto [bridge, is_new] = bridges.try_emplace(one.bridge);
+    if (is_new && !one.bridge.empty()) bridge->second = node.find(one.bridge);
+    out.push_back({one, out.size() + 1, bridge->second.value_or(netlink::Link{})});
+  }
+  return out;
+}
+
+void Run::introduce_all(const std::vector<Question>& questions, const Group& group) const {
+  const std::vector<Guest> guests = guests_of(group);
+  std::vector<Introduction> all;
+  const auto add = [&](const std::vector<Introduction>& more) {
+    all.insert(all.end(), more.begin(), more.end());
+  };
+  for (const Guest& one : guests) {
+    const bool is_introduced = are_introduced_[group.pods[one.place - 1]];
+    if (is_introduced && one.bridge.index != 0) add(introductions_to_node(one, facts_));
+  }
+  const auto guest_of = [&](std::size_t pod) -> const Guest& {
+    return guests[static_cast<std::size_t>(std::ranges::find(group.pods, pod) -
+                                           group.pods.begin())];
+  };
+  for (const Question& one : questions) {
+    if (!one.sender || !are_introduced_[*one.sender] || *one.sender == one.subject) continue;
+    const Guest& sender = guest_of(*one.sender);
+    if (sender.bridge.index == 0) continue;
+    add(introductions_of(sender, guest_of(one.subject), one.packet.target));
+  }
+  if (!all.empty()) introduce(all, group.places);
 }
 
 void Run::expect(const std::vector<Question>& questions, const Group& group,
@@ -268,34 +344,33 @@ bool Run::follow(const std::vector<Question>& questions, Group& group, Footprint
   std::vector<Shot> shots = shots_of(again, group);
   footprint.restore();  // so that the link layer is asked at once, and seen
   expect(again, group, shots, footprint);
+  footprint.remember();
   const Cleaner cleaner([&] { footprint.restore_for_other(); });
   const std::vector<Sent> sent = sent_of(again, group, shots);
   // Behind the child, which would keep their tables.
   Trackers trackers(mark_, sent, posts.all, addresses_in(again));
   for (const std::string& one : trackers.limits()) add_limit(one);
-  Pace once = pace_;
-  once.attempts = 1;
+  const Pace once{.per_second = pace_.per_second, .attempts = 1, .end = pace_.end};
   const bool is_whole =
       fire(shots, group.senders, once, {stop_, trackers.fd(), [&] { trackers.read(); }});
   auto trails = trackers.trails();
   Scene scene(facts_);
   for (std::size_t i = 0; is_whole && i < again.size(); ++i) {
     const Question& question = again[i];
-    if (shots[i].answer.kind != Answer::Kind::kNone) failures[i].answer = shots[i].answer;
-    const Case one{.question = question,
-                   .subject = subjects_[question.subject],
-                   .sender = sender_of(question, group),
-                   .source = shots[i].packet.source,
-                   .answer = shots[i].answer,
-                   .trail = std::move(trails[static_cast<std::uint16_t>(i)]),
-                   .resolutions = &trackers.resolutions(),
-                   .sender_place = question.sender ? posts.places.at(*question.sender) : 0,
-                   .subject_place = posts.places.at(question.subject),
-                   .is_heard = trackers.follows_rules(),
-                   .flow = footprint.flow_of(0, shots[i].packet, mark_),
-                   .small_is_lost = is_lost_small(question, again)};
-    failures[i].cause = cause_of(one, scene);
-    failures[i].where = lost_leg(one, facts_).str();
+    Case one{.question = question,
+             .subject = subjects_[question.subject],
+             .sender = sender_of(question, group),
+             .source = shots[i].packet.source,
+             .answer = shots[i].answer,
+             .trail = std::move(trails[static_cast<std::uint16_t>(i)]),
+             .resolutions = &trackers.resolutions(),
+             .legacy = &trackers.legacy(),
+             .sender_place = question.sender ? posts.places.at(*question.sender) : 0,
+             .subject_place = posts.places.at(question.subject),
+             .is_heard = trackers.follows_rules(),
+             .flow = footprint.flow_of(0, shots[i].packet, mark_),
+             .small_is_lost = is_lost_small(question, again)};
+    judge(one, scene, failures[i]);
   }
   footprint.forget();
   settle(answers);

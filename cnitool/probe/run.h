@@ -7,6 +7,7 @@
 
 #include "cnitool/probe/cause.h"
 #include "cnitool/probe/footprint.h"
+#include "cnitool/probe/introduction.h"
 #include "cnitool/probe/question.h"
 #include "cnitool/probe/sender.h"
 
@@ -35,8 +36,8 @@ class Run {
   /// The answers, and the questions whose answers are not what was promised, with their causes.
   /// \return nothing where it was stopped.
   std::optional<Answers> ask(const std::vector<Question>& questions);
-  /// What could not be looked at on the way of failed probes, so that causes there have no name; a
-  /// sentence each.
+  /// What could not be looked at on the way of failed probes, so that causes there have no name,
+  /// and what this node keeps of all; a sentence each.
   const std::vector<std::string>& limits() const { return limits_; }
 
  private:
@@ -57,12 +58,15 @@ class Run {
   std::vector<Ip> addresses_in(const std::vector<Question>& questions) const;
   Group group_of(const std::vector<Question>& questions) const;
   void open_senders(Group& group) const;
-  Footprint footprint_of(const std::vector<Question>& questions, const Group& group) const;
+  Footprint footprint_of(const Group& group) const;
   std::vector<Shot> shots_of(const std::vector<Question>& questions, const Group& group) const;
   /// Null: the node.
   const Subject* sender_of(const Question& question, const Group& group) const;
   bool has_failed(const Question& question, const Shot& shot, const Group& group,
                   Footprint& footprint) const;
+  std::vector<Guest> guests_of(const Group& group) const;
+  /// Shows pods of large bridges those whom they are about to ask.
+  void introduce_all(const std::vector<Question>& questions, const Group& group) const;
   void expect(const std::vector<Question>& questions, const Group& group,
               const std::vector<Shot>& shots, Footprint& footprint) const;
   std::optional<Answers> ask_group(const std::vector<Question>& questions, Group& group,
@@ -77,6 +81,7 @@ class Run {
   const NodeFacts& facts_;
   Pace pace_;
   int stop_;
+  std::vector<bool> are_introduced_;  ///< of the subjects
   std::vector<std::string> limits_;
   Mark mark_ = Mark::random();  ///< a new one for each round: what comes late is of none
 };

@@ -2,12 +2,14 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <iterator>
+#include <span>
+#include <string_view>
 
 #include "cnitool/doctor/finding.h"
 #include "cnitool/output.h"
 #include "libcni/common/error.h"
 #include "libcni/plugin/node_tool.h"
-#include "netlink/nf/legacy_table.h"
 #include "netlink/sysctl.h"
 
 namespace tool::probe {
@@ -72,54 +74,15 @@ int Scene::greater(const Subject* where, const std::string& link, const std::str
 
 std::string Scene::output_of(const Subject* where, const char* program,
                              const std::vector<std::string>& arguments) {
-  const auto file = cni::find_node_tool(program);
-  if (!file) return {};
-  const NetNs::Entered there(place_of(where));
-  return cni::run_node_tool(*file, arguments, "").out;
-}
-
-namespace {
-
-bool has(std::string_view text, std::string_view word) {
-  return text.find(word) != std::string_view::npos;
-}
-
-// Of iptables-save with counters: "[3:252] -A FORWARD -j DROP", ":FORWARD DROP [3:252]".
-std::optional<Scene::LegacyDrop> counted_drop_in(std::string_view listing) {
-  while (!listing.empty()) {
-    const std::string_view line = listing.substr(0, listing.find('\n'));
-    listing.remove_prefix(std::min(listing.size(), line.size() + 1));
-    const bool is_rule = line.starts_with('[') && !line.starts_with("[0:") && has(line, "-A ") &&
-                         (has(line, " -j DROP") || has(line, " -j REJECT"));
-    const bool is_policy = line.starts_with(':') && has(line, " DROP [") && !has(line, "[0:");
-    if (!is_rule && !is_policy) continue;
-    const std::string_view text =
-        is_rule ? line.substr(line.find("-A ")) : line.substr(1, line.find(" [") - 1);
-    const std::string_view name = is_rule ? text.substr(3) : text;
-    return Scene::LegacyDrop{"", std::string(name.substr(0, name.find(' '))),
-                             printable(std::string(text))};
+  std::vector<std::string> key{program};
+  key.insert(key.end(), arguments.begin(), arguments.end());
+  const auto [at, is_new] = outputs_.try_emplace({where, std::move(key)});
+  const auto file = is_new ? cni::find_node_tool(program) : std::nullopt;
+  if (file) {
+    const NetNs::Entered there(place_of(where));
+    at->second = cni::run_node_tool(*file, arguments, "").out;
   }
-  return std::nullopt;
-}
-
-}  // namespace
-
-std::optional<Scene::LegacyDrop> Scene::legacy_drop(const Subject* where, Family family) {
-  const char* const save =
-      family == Family::kIpv4 ? "iptables-legacy-save" : "ip6tables-legacy-save";
-  for (const char* const table : {"raw", "mangle", "filter"}) {
-    bool is_used = false;
-    {
-      const NetNs::Entered there(place_of(where));
-      is_used = netlink::nf::legacy_in_use(family, table);
-    }
-    if (!is_used) continue;
-    auto found = counted_drop_in(output_of(where, save, {"-c", "-t", table}));
-    if (!found) continue;
-    found->table = table;
-    return found;
-  }
-  return std::nullopt;
+  return at->second;
 }
 
 std::optional<Ip> address_of(const Subject& one, Family family) {

@@ -46,23 +46,18 @@ class Scene {
   std::string output_of(const Subject* where, const char* program,
                         const std::vector<std::string>& arguments);
 
-  /// A rule or policy of iptables-legacy, or ip6tables-legacy, that drops and has seen packets.
-  struct LegacyDrop {
-    std::string table, chain;
-    std::string text;  ///< "-A FORWARD -s 10.1.2.2/32 -j DROP"
-  };
-  /// The first of them; empty: there is none.
-  std::optional<LegacyDrop> legacy_drop(const Subject* where, netlink::Family family);
-
  private:
   using Key = std::pair<const Subject*, netlink::Family>;
   netlink::NetNs place_of(const Subject* where) const;
+  /// iptables-legacy-save's, with counters; empty: the table is not in use.
+  std::string legacy_listing(const Subject* where, netlink::Family family, const char* table);
 
   const NodeFacts& facts_;
   std::map<const Subject*, netlink::RouteSocket> sockets_;
   std::map<const Subject*, Wire> wires_;
   std::map<Key, std::vector<netlink::PolicyStep>> policies_;
   std::map<Key, std::vector<netlink::LinkRoute>> routes_;
+  std::map<std::pair<const Subject*, std::vector<std::string>>, std::string> outputs_;
 };
 
 /// The address of the pod's own interface; empty: it has none of the family.

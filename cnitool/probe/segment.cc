@@ -5,6 +5,7 @@
 #include <map>
 #include <set>
 
+#include "cnitool/probe/introduction.h"
 #include "netlink/address_claim.h"
 #include "netlink/route/socket.h"
 #include "netlink/types/error.h"
@@ -27,6 +28,7 @@ struct Wanted {
   const Subject* pod = nullptr;
 };
 using Addresses = std::map<Ip, Wanted>;
+using Owners = std::map<Ip, std::set<Mac>>;  ///< who says that it has an address
 
 /// A link from which a segment is asked.
 struct Post {
@@ -82,17 +84,19 @@ std::optional<Post> post_of(const Subject& one) {
   return std::nullopt;
 }
 
-void ask(const Post& post, const Addresses& addresses, std::map<Ip, std::set<Mac>>& owners) {
+// By these links: the post's own, or the ports of its bridge, which hears the answers.
+void ask(const Post& post, const std::vector<netlink::Link>& ways, const Addresses& addresses,
+         Owners& owners) {
   if (post.link.mac.is_zero()) return;
   SegmentSocket arp(post.ns, post.link.index, SegmentSocket::Protocol::kArp);
   SegmentSocket discovery(post.ns, post.link.index, SegmentSocket::Protocol::kIpv6);
   bool is_v6_asked = false;
-  for (const auto& [ip, wanted] : addresses) {
-    if (ip.is_v4()) {
-      arp.send(netlink::arp_probe(post.link.mac, ip));
-    } else {
-      is_v6_asked = true;
-      discovery.send(netlink::solicitation_probe(post.link.mac, ip));
+  for (const netlink::Link& way : ways) {
+    SegmentSocket sender(post.ns, way.index, SegmentSocket::Protocol::kArp);
+    for (const auto& [ip, wanted] : addresses) {
+      is_v6_asked |= !ip.is_v4();
+      sender.send(ip.is_v4() ? netlink::arp_probe(post.link.mac, ip)
+                             : netlink::solicitation_probe(post.link.mac, ip));
     }
   }
   auto end = std::chrono::steady_clock::now() + kPatience;
@@ -108,8 +112,61 @@ void ask(const Post& post, const Addresses& addresses, std::map<Ip, std::set<Mac
   }
 }
 
-void judge(const std::string& network, const Addresses& addresses,
-           const std::map<Ip, std::set<Mac>>& owners, std::vector<Duplicate>& out) {
+// The ports of a bridge behind which there is more than an interface of a pod that is known.
+std::vector<netlink::Link> other_ports(const netlink::Link& bridge,
+                                       const std::vector<Subject>& subjects) {
+  std::map<int, int> known;  // the pod's end, by the node's
+  for (const Subject& one : subjects) {
+    const bool is_end = one.link.kind == "veth" && one.link.master == 0;
+    if (is_end) known.emplace(one.link.peer_index, one.link.index);
+  }
+  auto out = netlink::RouteSocket().links();
+  std::erase_if(out, [&](const netlink::Link& port) {
+    const auto found = known.find(port.index);
+    return port.master != bridge.index ||
+           (found != known.end() && port.peer_index == found->second);
+  });
+  return out;
+}
+
+// What the pods on the bridge have, as their kernels say.
+void read_owners(const std::string& bridge, const std::vector<Subject>& subjects,
+                 const Addresses& addresses, Owners& owners) {
+  for (const Subject& one : subjects) {
+    const auto ns = one.bridge == bridge ? NetNs::find(one.netns) : std::nullopt;
+    if (!ns) continue;
+    netlink::RouteSocket socket(*ns);
+    const auto link = socket.find(one.key.ifname);
+    if (!link) continue;
+    for (const netlink::LinkAddress& each : socket.addresses(*link)) {
+      if (addresses.contains(each.cidr.ip)) owners[each.cidr.ip].insert(link->mac);
+    }
+  }
+}
+
+void ask_many(const Post& post, const std::vector<Subject>& subjects, const Addresses& addresses,
+              Owners& owners) {
+  read_owners(post.link.name, subjects, addresses, owners);
+  Addresses gateways = addresses;
+  std::erase_if(gateways, [](const auto& one) { return one.second.pod != nullptr; });
+  const auto ports = other_ports(post.link, subjects);
+  if (ports.size() > kMostBroadcasting) return ask(post, {post.link}, addresses, owners);
+  ask(post, {post.link}, gateways, owners);
+  if (!ports.empty()) ask(post, ports, addresses, owners);
+}
+
+// A link that takes no packets is one that probes fail by.
+void try_ask(const Post& post, const std::vector<Subject>& subjects, const Addresses& addresses,
+             bool is_crowd, Owners& owners) {
+  try {
+    is_crowd ? ask_many(post, subjects, addresses, owners)
+             : ask(post, {post.link}, addresses, owners);
+  } catch (const netlink::Error&) {
+  }
+}
+
+void judge(const std::string& network, const Addresses& addresses, const Owners& owners,
+           std::vector<Duplicate>& out) {
   for (const auto& [ip, found] : owners) {
     const Wanted& wanted = addresses.at(ip);
     std::vector<Mac> others(found.begin(), found.end());
@@ -136,11 +193,14 @@ std::vector<Duplicate> duplicates(const std::vector<Subject>& subjects,
   for (const auto& [network, members] : networks) {
     Addresses addresses;
     for (const Subject* one : members) add_addresses(*one, node, addresses);
-    std::map<Ip, std::set<Mac>> owners;
+    Owners owners;
     // A pod does not ask itself: a second one does.
     const std::size_t posts = members.front()->is_routed ? 1 : 2;
     for (std::size_t i = 0; i < std::min(posts, members.size()); ++i) {
-      if (const auto post = post_of(*members[i])) ask(*post, addresses, owners);
+      const auto post = post_of(*members[i]);
+      if (!post) continue;
+      const bool is_crowd = members.size() > kMostBroadcasting && post->link.kind == "bridge";
+      try_ask(*post, subjects, addresses, is_crowd, owners);
     }
     judge(network, addresses, owners, out);
   }

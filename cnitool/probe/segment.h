@@ -22,7 +22,9 @@ struct Duplicate {
   std::string netns = {}, ifname = {};   ///< of the pod
 };
 
-/// Asks on each segment for the addresses of these pods, and for their gateways.
+/// Asks on each segment for the addresses of these pods, and for their gateways. On a bridge with
+/// many pods each question would reach all of them: there their own namespaces say which addresses
+/// they have, and the ports of other hosts alone are asked.
 /// \throws netlink::Error.
 std::vector<Duplicate> duplicates(const std::vector<Subject>& subjects,
                                   const std::vector<bool>& asked, const NodeFacts& node);

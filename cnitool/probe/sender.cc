@@ -1,5 +1,6 @@
 #include "cnitool/probe/sender.h"
 
+#include <netinet/icmp6.h>
 #include <netinet/in.h>
 #include <netinet/ip_icmp.h>
 #include <sys/epoll.h>
@@ -175,7 +176,7 @@ int Sender::send_whole(const Packet& packet) {
 
 int Sender::send(Packet packet) {
   if (outside_) return outside_->send(packet, mark_);
-  if (packet.kind == Kind::kDns) return send_query(packet);
+  if (packet.protocol() == IPPROTO_UDP) return send_query(packet);
   if (packet.kind == Kind::kSyn && !packet.source) {
     packet.source = source_for(packet.target);
     if (!packet.source) return ENETUNREACH;
@@ -189,6 +190,15 @@ void Sender::for_each_fd(const std::function<void(int)>& use) const {
   for (const auto& [key, fd] : raw_) use(fd.get());
   for (const auto& [number, query] : queries_) use(query.second.get());
 }
+
+namespace {
+
+Answer no_port_at(const Ip& ip) {
+  if (ip.is_v4()) return {Answer::Kind::kRefused, ip, ICMP_DEST_UNREACH, ICMP_PORT_UNREACH};
+  return {Answer::Kind::kRefused, ip, ICMP6_DST_UNREACH, ICMP6_DST_UNREACH_NOPORT};
+}
+
+}  // namespace
 
 std::vector<Received> Sender::take() {
   if (outside_) return outside_->take(mark_);
@@ -211,10 +221,13 @@ std::vector<Received> Sender::take() {
   for (const auto& [number, query] : queries_) {
     const auto got = ::recv(query.second.get(), bytes.data(), bytes.size(), 0);
     if (got < 0 && errno == EAGAIN) continue;
-    Answer answer{Answer::Kind::kReply, query.first.target};
-    const bool is_ours = got >= 2 && (bytes[0] << 8 | bytes[1]) == mark_.id;
+    const Packet& packet = query.first;
+    Answer answer{Answer::Kind::kReply, packet.target};
+    const bool is_ours =
+        packet.kind == Kind::kDatagram || (got >= 2 && (bytes[0] << 8 | bytes[1]) == mark_.id);
     if (got < 0) {  // of an ICMP error, which the raw socket describes better
-      answer = {Answer::Kind::kRefused, query.first.target, ICMP_DEST_UNREACH, ICMP_PORT_UNREACH};
+      if (packet.kind == Kind::kDatagram && errno != ECONNREFUSED) continue;
+      answer = no_port_at(packet.target);
     } else if (!is_ours) {
       continue;
     }
@@ -302,7 +315,10 @@ class Round {
       Shot& shot = shots_[one.number];
       if (shot.sender != whose || shot.answer.is_delivered()) continue;
       if (one.token && *one.token != shot.packet.token) continue;
-      answer(shot, one.answer);
+      Answer with = one.answer;
+      const bool is_closed = shot.packet.kind == Kind::kDatagram && with.says_no_port();
+      if (is_closed) with.kind = Answer::Kind::kClosed;
+      answer(shot, with);
     }
   }
 

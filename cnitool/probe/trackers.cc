@@ -6,27 +6,13 @@
 #include <utility>
 
 #include "cnitool/output.h"
-#include "netlink/nf/legacy_table.h"
+#include "libcni/plugin/node_tool.h"
+#include "netlink/bpf/kernel_symbols.h"
 #include "netlink/types/error.h"
 
 namespace tool::probe {
 
 namespace {
-
-using netlink::Family;
-
-// The names of the tables of iptables-legacy that are in use: "filter, nat".
-std::string legacy_tables() {
-  std::string out;
-  for (const char* const table : {"filter", "nat", "mangle", "raw", "security"}) {
-    if (!netlink::nf::legacy_in_use(Family::kIpv4, table) &&
-        !netlink::nf::legacy_in_use(Family::kIpv6, table)) {
-      continue;
-    }
-    out += cat(out.empty() ? "" : ", ", table);
-  }
-  return out;
-}
 
 netlink::Fd any_of(const std::vector<int>& fds) {
   netlink::Fd out(::epoll_create1(EPOLL_CLOEXEC));
@@ -44,7 +30,8 @@ netlink::Fd any_of(const std::vector<int>& fds) {
 }  // namespace
 
 Trackers::Trackers(const Mark& mark, const std::vector<Sent>& sent,
-                   const std::vector<Follower::Post>& posts, std::vector<Ip> asked) {
+                   const std::vector<Follower::Post>& posts, std::vector<Ip> asked)
+    : legacy_(posts) {
   try {
     follower_.emplace(mark, sent, posts, std::move(asked));
   } catch (const netlink::Error& e) {
@@ -55,11 +42,16 @@ Trackers::Trackers(const Mark& mark, const std::vector<Sent>& sent,
   } catch (const netlink::Error& e) {
     limits_.push_back(cat("the kernel's own reasons for drops are not seen: ", e.what()));
   }
-  const std::string legacy = legacy_tables();
-  if (!legacy.empty()) {
-    limits_.push_back(cat("rules of iptables-legacy (", legacy,
-                          ") are not traced: iptables-legacy-save -c counts their packets"));
+  if (watch_ && !netlink::bpf::shows_kernel_symbols()) {
+    limits_.emplace_back(
+        "the kernel's functions that drop packets are not named: kernel.kptr_restrict hides where "
+        "they are (/proc/kallsyms)");
   }
+  if (follower_ && !cni::find_node_tool("nft")) {
+    limits_.emplace_back(
+        "rules of nf_tables are named by their handles alone: nft is not installed");
+  }
+  limits_.insert(limits_.end(), legacy_.limits().begin(), legacy_.limits().end());
   std::vector<int> fds;
   if (follower_) fds.push_back(follower_->fd());
   if (watch_) fds.push_back(watch_->fd());
@@ -77,6 +69,7 @@ void Trackers::read() {
 }
 
 std::map<std::uint16_t, Trail> Trackers::trails() {
+  legacy_.compare();
   auto out = follower_ ? follower_->trails() : std::map<std::uint16_t, Trail>();
   if (!watch_) return out;
   for (auto& [number, drops] : watch_->take()) out[number].drops = std::move(drops);

@@ -8,6 +8,7 @@
 
 #include "cnitool/probe/drops.h"
 #include "cnitool/probe/follow.h"
+#include "cnitool/probe/legacy.h"
 #include "netlink/types/fd.h"
 
 /// All that follows the probes of a run in kernels, as far as this node has it.
@@ -30,8 +31,11 @@ class Trackers {
   bool follows_rules() const { return follower_.has_value(); }
   /// Steps of neighbours' packets, of all probes together.
   const std::vector<Resolution>& resolutions() const;
+  /// Rules of iptables-legacy that have counted packets, after trails().
+  const LegacyCounts& legacy() const { return legacy_; }
 
  private:
+  LegacyCounts legacy_;
   std::optional<Follower> follower_;
   std::optional<DropWatch> watch_;
   netlink::Fd any_;  ///< readable where one of them is

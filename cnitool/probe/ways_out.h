@@ -14,4 +14,11 @@ namespace tool::probe {
 doctor::Findings lost_ways_out(const std::vector<Subject>& subjects, const std::vector<bool>& asked,
                                const NodeFacts& node);
 
+/// The gateways of the node's default routes for which nobody answers on their links, and which
+/// pods that are asked about depend on: each hop of the route that decides, link-local ones of
+/// IPv6, too. A route that refuses, and a gateway that the node takes for itself. \throws
+/// netlink::Error.
+doctor::Findings silent_ways_out(const std::vector<Subject>& subjects,
+                                 const std::vector<bool>& asked);
+
 }  // namespace tool::probe

@@ -1,0 +1,25 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace tool {
+
+/// What the patchbay-agent that runs says of blocks.
+struct BlockStatus {
+  struct Missing {
+    std::string node;  ///< it has blocks, and there is no Node object
+    std::int64_t seconds = 0;
+  };
+  std::string engine = {};       ///< "etcd", "the API server"
+  bool is_engine_there = false;  ///< it was reached
+  std::string why = {};          ///< else
+  std::vector<Missing> missing = {};
+};
+
+/// nullopt: nobody answers within a second. What an answer lacks is as in an empty one.
+std::optional<BlockStatus> block_status();
+
+}  // namespace tool

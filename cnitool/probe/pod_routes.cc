@@ -1,0 +1,119 @@
+#include "cnitool/probe/pod_routes.h"
+
+#include <algorithm>
+
+#include "cnitool/output.h"
+#include "cnitool/probe/route_words.h"
+#include "netlink/types/error.h"
+
+namespace tool::probe {
+
+namespace {
+
+using netlink::Family;
+using netlink::Ip;
+using netlink::LinkRoute;
+
+constexpr std::uint32_t kMainTable = 254;
+
+/// A gateway of a default route, and by which interface; empty: the hosts are on the link.
+struct Exit {
+  std::string link;
+  std::optional<Ip> gateway;
+};
+
+void add_exits(const Subject& pod, Family family, std::vector<Exit>& out) {
+  for (const cni::Route& route : pod.result.routes) {
+    if (!route.dst.is_default() || route.dst.ip.family() != family) continue;
+    if (route.gateway) {
+      out.push_back({pod.key.ifname, route.gateway});
+      continue;
+    }
+    const std::size_t before = out.size();
+    for (const cni::Address& one : pod.result.ips) {
+      const bool is_gateway = one.gateway && one.gateway->family() == family;
+      if (is_gateway) out.push_back({pod.key.ifname, one.gateway});
+    }
+    if (out.size() == before) out.push_back({pod.key.ifname, std::nullopt});
+  }
+}
+
+std::string text_of(const Exit& one) {
+  return one.gateway ? cat("default via ", one.gateway->str()) : std::string("default");
+}
+
+// The one that decides, or refuses; empty: there is none.
+std::optional<LinkRoute> default_route(Scene& scene, const Subject& pod, Family family) {
+  constexpr std::uint32_t kKernels = 0xffff'ffff;  // its own "unreachable default" of IPv6
+  std::optional<LinkRoute> out;
+  for (const LinkRoute& one : scene.routes(&pod, family)) {
+    if (!one.dst.is_default() || one.table != kMainTable || one.priority == kKernels) continue;
+    if (!out || one.priority < out->priority) out = one;
+  }
+  return out;
+}
+
+bool leads_by(const LinkRoute& route, const Exit& exit, Scene& scene, const Subject& pod) {
+  if (!netlink::refusal_of(route).empty()) return false;
+  std::vector<LinkRoute> hops = netlink::each_hop(route);
+  return std::ranges::any_of(hops, [&](const LinkRoute& hop) {
+    const auto link = scene.at(&pod).find(hop.link);
+    return link && link->name == exit.link && (!exit.gateway || hop.gateway == exit.gateway);
+  });
+}
+
+// In a table of its own, as of sbr and vrf.
+bool has_table(const Subject& pod, const std::vector<Exit>& exits, Family family, Scene& scene) {
+  return std::ranges::any_of(scene.routes(&pod, family), [&](const LinkRoute& route) {
+    return route.dst.is_default() && route.table != kMainTable &&
+           std::ranges::any_of(exits, [&](const Exit& one) {
+             return one.link == pod.key.ifname && leads_by(route, one, scene, pod);
+           });
+  });
+}
+
+std::optional<doctor::Finding> strayed(const Subject& pod, const std::vector<Exit>& exits,
+                                       Family family, Scene& scene) {
+  const auto own = std::ranges::find(exits, pod.key.ifname, &Exit::link);
+  if (own == exits.end()) return std::nullopt;
+  const auto found = default_route(scene, pod, family);
+  const bool is_right = found && std::ranges::any_of(exits, [&](const Exit& one) {
+                          return leads_by(*found, one, scene, pod);
+                        });
+  if (is_right || has_table(pod, exits, family, scene)) return std::nullopt;
+  return doctor::Finding{
+      .level = doctor::Level::kError,
+      .what = found ? cat(prefix_of(&pod), "its default route is '", text_of(*found, scene, &pod),
+                          "', and its result has '", text_of(*own), "'")
+                    : cat(prefix_of(&pod), "there is no default route, which its result has"),
+      .why = "the pod reaches other networks by another way than its network has, or by none",
+      .remedy = restart_of(pod),
+      .networks = {pod.key.network}};
+}
+
+}  // namespace
+
+void add_strayed_routes(const std::vector<Subject>& subjects, const std::vector<bool>& asked,
+                        const Verdicts& verdicts, std::vector<Verdicts::Known>& out) {
+  const NodeFacts facts;
+  for (std::size_t i = 0; i < subjects.size(); ++i) {
+    const Subject& pod = subjects[i];
+    for (const Family family : netlink::kFamilies) {
+      const Verdicts::End end{i, family};
+      if (!asked[i] || !address_of(pod, family) || verdicts.has_cause(end)) continue;
+      std::vector<Exit> exits;
+      for (const Subject& one : subjects) {
+        if (one.netns == pod.netns) add_exits(one, family, exits);
+      }
+      try {
+        Scene scene(facts);
+        const auto link = scene.at(&pod).find(pod.key.ifname);
+        auto finding = link && link->up ? strayed(pod, exits, family, scene) : std::nullopt;
+        if (finding) out.push_back({*std::move(finding), {end}});
+      } catch (const netlink::Error&) {  // it has ended
+      }
+    }
+  }
+}
+
+}  // namespace tool::probe
