@@ -43,10 +43,13 @@ foreach(subject edt vrf dummy "vlan !macvlan")
 endforeach()
 on_kernel(netns.kernel_6.1 6.1 ${lifecycles})
 on_kernel(netns.kernel_6.12 6.12 ${lifecycles} netns/every_plugin netns/vlan)
-# The kernel's reasons for drops, and what it gives none for, differ.
+# The kernel's reasons for drops, and what it gives none for, differ; with the rows that this machine's kernel may lack.
 foreach(version 6.1 6.12 unstable)
-  on_kernel(netns.probe_drops_${version} ${version} netns/probe_drops)
+  on_kernel(netns.probe_reasons_${version} ${version} netns/probe_reasons)
 endforeach()
+# No program of probe's is loaded.
+on_kernel(netns.probe_lockdown_6.12 6.12 "netns/probe_limits bpf" "netns/probe_limits says")
+set_property(TEST netns.probe_lockdown_6.12 APPEND PROPERTY ENVIRONMENT "VM_ARGUMENTS=lockdown=confidentiality lsm=lockdown")
 # Links that this machine's kernel may lack: dummy, vlan, ipvlan, vrf.
 set(interfaces netns/dummy netns/ipvlan netns/vlan_plugin netns/vrf "netns/host_device restores"
     netns/second_interface netns/on_link_gateway netns/host_device_nic "netns/other_networks ipvlan")

@@ -9,7 +9,7 @@ import time
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 from support import ledger, suite  # noqa: E402
 from support.agent import slots  # noqa: E402
-from support.claims import DraTest, opaque, result  # noqa: E402
+from support.claims import API, DraTest, opaque, result  # noqa: E402
 from support.dra_kubelet import encode  # noqa: E402
 from support.kubelet import Refused  # noqa: E402
 from support.ledger import SLOT  # noqa: E402
@@ -64,6 +64,18 @@ class Hostile(DraTest):
         self.assertEqual(len(self.promises()), 4)
         self.assertTrue(wait_for(lambda: self.by.memory() < 25 << 10, 5), self.by.memory())
         self.assertLess(self.by.most_memory(), 64 << 10)  # the limit in conf-examples/kubernetes
+
+    def test_claims_that_grew_after_Prepare_cost_the_writer_of_their_status_no_memory(self):
+        claims = [self.claim(f"web-{n}", result(f"eth1-macvlan-{n + 1}"), pod=f"web-{n}") for n in range(4)]
+        for n, claim in enumerate(claims):
+            self.of.prepare(claim)
+            self.assertTrue(wait_for(lambda n=n: "devices" in self.api.get(API, CLAIMS, f"web-{n}", "shop")["status"], 10))
+            self.api.patch(API, CLAIMS, f"web-{n}", {"metadata": {"managedFields": [[[1]] * 90_000] * 2}}, "shop")
+        reads = len(self.api.seen("GET", "resourceclaims/web-"))
+        for claim in claims:
+            self.of.unprepare(claim)
+        self.assertTrue(wait_for(lambda: len(self.api.seen("GET", "resourceclaims/web-")) >= reads + 4, 10))
+        self.assertTrue(wait_for(lambda: self.by.memory() < 25 << 10, 5), self.by.memory())
 
     def test_names_and_bytes_that_no_kubelet_sends_end_nothing(self):
         for wrong in ({"namespace": "../../nodes", "name": "n1", "uid": "u"}, {"namespace": "shop", "name": "x" * 5000, "uid": "u"},

@@ -9,8 +9,9 @@ sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 from support import ledger, suite  # noqa: E402
 from support.agent import slots  # noqa: E402
 from support.claims import API, DraTest, opaque, result  # noqa: E402
+from support.dra_kubelet import NODE  # noqa: E402
 from support.ledger import LEDGER, SLOT  # noqa: E402
-from support.world import run  # noqa: E402
+from support.world import run, wait_for  # noqa: E402
 
 POOL = slots(4, SLOT, "eth1", ipam=ledger.pool("10.60.0.0/24"))
 FIRST = "eth1:macvlan:1"
@@ -95,6 +96,46 @@ class Pods(DraTest):
         pod = self.pod()
         self.assertEqual(len(self.add(pod, of="web-9")["interfaces"]), 1)
 
+    def make_pod(self, name, uid=None, **spec):
+        """In the API, on this node; the kubelet lists it without devices. Its ADD names its UID."""
+        self.of.own("shop", name, {})
+        return self.api.create("v1", "pods", {"metadata": {"name": name, "uid": uid or f"uid-{name}"}, "spec": {
+            "nodeName": NODE, "containers": [{"name": "main", "resources": {"limits": {"cpu": "1"}}}]} | spec}, "shop")
+
+    def questions_of(self, name):
+        """How often ADD and DEL of the pod, without a device, ask the kubelet for it."""
+        self.of.ask("rules")
+        pod = self.pod()
+        self.add(pod, of=name)
+        self.remove(pod)
+        return self.of.ask("rules")["Get"]
+
+    def test_the_kubelet_is_not_asked_about_a_pod_whose_spec_asks_for_no_device(self):
+        self.prepared(self.claim("web-0-nic", result("eth1-macvlan-1")))
+        for name, spec in (("plain", {}), ("claims", {"resourceClaims": [{"name": "nic", "resourceClaimName": "web-0-nic"}]}),
+                           ("extended", {"initContainers": [{"name": "init", "resources": {"requests": {"a.example/nic": "1"}}}]})):
+            self.make_pod(name, **spec)
+        self.assertEqual(self.questions_of("plain"), 1, "the watch begins with it")
+        self.assertTrue(wait_for(lambda: self.questions_of("plain") == 0, 10), self.by.log)
+        for name in ("claims", "extended"):
+            self.assertEqual(self.questions_of(name), 1, name)
+        self.make_pod("later")
+        self.assertTrue(wait_for(lambda: self.questions_of("later") == 0, 10), self.by.log)
+        self.api.remove("v1", "pods", "later", "shop")  # its successor has another UID
+        self.make_pod("later", uid="uid-other")
+        self.assertTrue(wait_for(lambda: self.questions_of("later") == 1, 10))
+
+    def test_without_the_API_server_or_the_right_to_watch_pods_the_kubelet_is_asked(self):
+        self.prepared(self.claim("web-0-nic", result("eth1-macvlan-1")))
+        self.make_pod("plain")
+        refusal = 'pods is forbidden: User "system:serviceaccount:kube-system:patchbay-agent" cannot watch resource "pods" in API group ""'
+        self.api.fault(method="WATCH", path="/v1/pods", times=3, status=403, reason="Forbidden", message=refusal)
+        self.assertEqual(self.questions_of("plain"), 1)
+        self.assertTrue(wait_for(lambda: "no Role or ClusterRole bound to that user allows it" in self.by.log, 5), self.by.log)
+        self.assertEqual(self.questions_of("plain"), 1)
+        self.assertTrue(wait_for(lambda: self.questions_of("plain") == 0, 15), self.by.log)
+        self.assertEqual(self.by.log.count("cannot watch resource"), 1)
+
 
 @suite.spread
 class Parameters(DraTest):
@@ -126,11 +167,24 @@ class Parameters(DraTest):
          "plugins[0]: plugin macvlan refuses it: unknown macvlan mode: \"fast\""),
         ("no name of a link", {"ifname": "a/b"}, "parameters.ifname: expected a name of a link"),
         ("the name of the pod's own interface", {"ifname": "eth0"}, "parameters.ifname: expected a name of a link, other than lo and eth0"),
+        ("a name of sysctls", {"ifname": "default"}, "parameters.ifname: expected a name of a link"),
+        ("a name that is too long", {"ifname": "sixteen-letters-"}, "parameters.ifname: expected a name of a link"),
     ]])
     def a_claim_is_refused_for(self, row):
         parameters, text = row
         self.assertIn(text, self.refusal(self.claim("web-0-nic", result("eth1-macvlan-1"), config=[opaque(parameters)])))
         self.assertEqual(ledger.devices(), [])
+
+    def test_two_requests_of_a_pod_cannot_name_one_interface(self):
+        named = [opaque({"ifname": "storage"})]
+        results = [result("eth1-macvlan-1", "a"), result("eth1-macvlan-2", "b")]
+        self.assertIn("ifname 'storage' of request 'b' is that of request 'a' of claim 'shop/two' of the same pod",
+                      self.refusal(self.claim("two", *results, config=named)))
+        self.prepared(self.claim("one", results[0], config=named))
+        self.assertIn("is that of request 'a' of claim 'shop/one' of the same pod", self.refusal(self.claim("other", results[1], config=named)))
+        self.of.prepare(self.claim("other-pod", results[1], pod="web-1", config=named))
+        self.of.prepare(self.claim("count", *(result(f"eth1-macvlan-{n}") for n in (3, 4)), pod="web-2", config=named))
+        self.assertEqual(len(ledger.devices()), 4)
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 """The manifests of DRA in conf-examples/kubernetes: configs, classes, templates and rights fit each other and the agent."""
 
 import glob
+import ipaddress
 import json
 import os
 import re
@@ -12,12 +13,13 @@ import sys
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 from support import agent, configs, dra_cluster, kubelet, suite  # noqa: E402
 from support.agent import PROGRAM  # noqa: E402
+from support.api_rights import Account, documents  # noqa: E402
 from support.plugin import OURS, ROOT  # noqa: E402
 from support.slices import DRIVER, SlicesTest, links  # noqa: E402
 from support.world import run, wait_for  # noqa: E402
 
 FOLDER = f"{ROOT}/conf-examples/kubernetes"
-VERBS = {"GET": "get", "POST": "create", "PUT": "update", "DELETE": "delete", "WATCH": "watch", "PATCH": "patch"}
+CLAIMS = "resource.k8s.io/v1"
 
 
 def text_of(name):
@@ -36,21 +38,9 @@ def classes():
     return {name: (driver, of, resource) for name, driver, of, resource in re.findall(form, text_of("device-classes.yaml"), re.DOTALL)}
 
 
-def rights():
-    """{(verb, resource)} of the ClusterRole."""
-    role = re.search(r"kind: ClusterRole\n.*?\n---", text_of("patchbay-agent.yaml"), re.DOTALL)[0]
-    found = re.findall(r"resources: \[(.*?)\]\n(?:    resourceNames: .*\n)?    verbs: \[(.*?)\]", role)
-    return {(verb.strip('" '), resource) for resource, verbs in found for verb in verbs.split(",")}
-
-
-def done_in(api):
-    """{(verb, resource)} of the requests so far."""
-    done = set()
-    for one in api.seen():
-        resource, name, part = re.search(r"/v1/(?:namespaces/[^/]+/)?([a-z]+)(?:/([^?/]+))?(?:/([a-z]+))?", one["path"]).groups()
-        verb = "list" if one["method"] == "GET" and not name else VERBS[one["method"]]
-        done.add((verb, f"{resource}/{part}" if part else resource))
-    return done
+def refused(api):
+    """Requests that the rights of the manifest did not allow."""
+    return [one for one in api.seen() if one["code"] == 403]
 
 
 class Examples(SlicesTest):
@@ -64,10 +54,10 @@ class Examples(SlicesTest):
         self.assert_published(["netdev-ens5f0", "eth1-macvlan"], made)
         return made
 
-    def test_the_agent_takes_both_configs(self):
+    def test_the_agent_takes_each_config(self):
         self.assertEqual(config_of("patchbay-agent.yaml")["dra"], {})
         self.assertNotIn("dra", config_of("patchbay-agent-before-1.34.yaml"))
-        for name in ("patchbay-agent.yaml", "patchbay-agent-before-1.34.yaml"):
+        for name in ("patchbay-agent.yaml", "patchbay-agent-before-1.34.yaml", "patchbay-agent-with-cluster-pool.yaml"):
             done = subprocess.run([PROGRAM, "--validate"], input=json.dumps(config_of(name)), capture_output=True, text=True, check=False)
             self.assertEqual((done.returncode, "findings" in done.stdout), (0, False), done.stdout)
 
@@ -100,9 +90,40 @@ class Examples(SlicesTest):
         self.assert_soon(lambda: self.attribute("netdev-ens5f0", "mtu") == 1400, by)
         by.stop()
         self.assertEqual(subprocess.run([PROGRAM, "withdraw", "--config", by.config], check=False).returncode, 0)
-        done = done_in(self.api)
-        self.assertEqual(done - rights(), set())
-        self.assertLessEqual({(verb, "resourceslices") for verb in ("list", "watch", "create", "update", "delete")}, done)
+        self.assertEqual(refused(self.api), [])
+        self.assertLessEqual({(verb, "resourceslices") for verb in ("list", "watch", "create", "update", "delete")}, self.api.account.used)
+
+    def test_without_a_right_of_the_role_no_slice_is_published(self):
+        self.api.account.rules = [rule for rule in self.api.account.rules if rule["resources"] != ["resourceslices"]]
+        links("ens5f0", "eth1")
+        by = self.agent(*config_of("patchbay-agent.yaml")["pools"])
+        self.assert_soon(lambda: "cannot list resource" in by.log, by)
+        self.assertEqual(self.slices(), [])
+
+    def test_names_in_each_manifest_are_those_of_its_other_objects(self):
+        for path in glob.glob(f"{FOLDER}/*.yaml"):
+            objects = [one for one in documents(os.path.basename(path)) if "kind" in one]
+            names = {(one["kind"], one["metadata"]["name"]) for one in objects}
+            self.assertEqual(len(names), len(objects), path)
+            for one in objects:
+                with self.subTest(file=os.path.basename(path), kind=one["kind"]):
+                    self.assert_consistent(one, names)
+
+    def assert_consistent(self, one, names):
+        spec = one.get("spec", {})
+        if one["kind"] == "ClusterRoleBinding":
+            self.assertLessEqual({("ClusterRole", one["roleRef"]["name"])} | {(of["kind"], of["name"]) for of in one["subjects"]}, names)
+        if one["kind"] not in ("DaemonSet", "Deployment"):
+            return
+        template, pod = spec["template"], spec["template"]["spec"]
+        self.assertEqual(spec["selector"]["matchLabels"], template["metadata"]["labels"])
+        self.assertEqual({mount["name"] for box in pod["containers"] for mount in box.get("volumeMounts", [])},
+                         {volume["name"] for volume in pod.get("volumes", [])})
+        self.assertLessEqual({("ConfigMap", volume["configMap"]["name"]) for volume in pod.get("volumes", []) if "configMap" in volume}, names)
+        if account := pod.get("serviceAccountName"):
+            self.assertIn(("ServiceAccount", account), names)
+        claims = {claim["name"] for claim in pod.get("resourceClaims", [])}
+        self.assertEqual(claims, {claim["name"] for box in pod["containers"] for claim in box.get("resources", {}).get("claims", [])})
 
     def test_the_policy_names_the_account_and_the_driver(self):
         policy, manifest = text_of("patchbay-agent-policy.yaml"), text_of("patchbay-agent.yaml")
@@ -142,10 +163,32 @@ class Deployed(suite.NodeTest):
         shaped = self.cluster.pods["web-macvlan-1"].run("tc", "qdisc", "show", "dev", "net1") + run("tc", "qdisc", "show")
         self.assertIn("rate 200Mbit", shaped)
         self.assertEqual(len(agent.ledger()), 2)
-        self.assertTrue(wait_for(lambda: ("patch", "resourceclaims/status") in done_in(self.cluster.api), 20))
+        self.assertTrue(wait_for(lambda: all(one["status"].get("devices") for one in self.cluster.api.list(CLAIMS, "resourceclaims")), 20))
         self.kubectl("delete", "deployment/web-nic", "deployment/web-macvlan")
         self.assertEqual(agent.ledger(), {})
-        self.assertEqual(done_in(self.cluster.api) - rights(), set())
+        self.kubectl("apply", "-f", "deployment-with-extended-resource.yaml")
+        self.assertIn("inet 10.7.0.", self.kubectl("exec", "deployment/web-extended", "--", "ip", "addr", "show", "net1"))
+        self.assertEqual(refused(self.cluster.api), [])
+        self.assertIn(("associated-node:patch", "resourceclaims/driver"), self.cluster.api.account.used)
+
+    def test_slots_have_addresses_of_a_pool_of_the_cluster(self):
+        blocks, api = Account("cluster-pool.yaml", "n1"), self.cluster.api
+        api.account.rules, api.account.schemas = api.account.rules + blocks.rules, blocks.schemas
+        with open("/run/blocks.json", "w", encoding="utf-8") as file:
+            json.dump({"node": "n1", "engine": {"kubernetes": {"kubeconfig": api.kubeconfig()}}}, file)
+        process = subprocess.Popen([PROGRAM, "--config", "/run/none", "--blocks-config", "/run/blocks.json"], stderr=subprocess.DEVNULL)
+        self.addCleanup(process.wait)
+        self.addCleanup(process.kill)
+        self.kubectl("apply", "-f", "patchbay-agent-with-cluster-pool.yaml")
+        self.kubectl("rollout", "restart", "daemonset/patchbay-agent")
+        self.assertTrue(wait_for(lambda: [one["name"] for of in self.cluster.slices() for one in of["spec"]["devices"]] == ["eth1-macvlan"], 20))
+        self.kubectl("rollout", "status", "daemonset/patchbay-agent")
+        self.kubectl("apply", "-f", "deployment-with-macvlan.yaml")
+        self.kubectl("scale", "deployment/web-macvlan", "--replicas=3")
+        found = {self.cluster.pods[f"web-macvlan-{n}"].run("ip", "-4", "-o", "addr", "show", "net1").split()[3] for n in (1, 2, 3)}
+        block, = (ipaddress.ip_network(one["spec"]["cidr"]) for one in api.list("blocks.patchbay/v1", "addressblocks"))
+        self.assertEqual((len(found), {ipaddress.ip_interface(one).ip in block for one in found}), (3, {True}), found)
+        self.assertEqual(refused(api), [])
 
     def test_one_replica_more_than_there_are_devices_is_pending(self):
         self.kubectl("apply", "-f", "deployment-with-nic.yaml")

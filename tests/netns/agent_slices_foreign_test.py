@@ -91,6 +91,8 @@ class Changed(SlicesTest):
             for device in item.get("spec", {}).get("devices") or []:
                 device.pop("taints", None)
                 device.pop("allowMultipleAllocations", None)
+                for one in device.get("capacity", {}).values():
+                    one.pop("requestPolicy", None)
             return put(kind, item, what)
         self.api.store._put = dropping
         links("eth1", "eth2", "uplink")

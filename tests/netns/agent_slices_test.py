@@ -133,7 +133,8 @@ class Told(SlicesTest):
 class Withdrawn(SlicesTest):
     def test_withdraw_removes_the_slices_of_this_node_alone(self):
         links("eth1")
-        other = {"metadata": {"name": "n2-x"}, "spec": {"driver": "devices.patchbay", "nodeName": "n2", "pool": {"name": "n2"}, "devices": []}}
+        other = {"metadata": {"name": "n2-x"}, "spec": {"driver": "devices.patchbay", "nodeName": "n2", "devices": [],
+                 "pool": {"name": "n2", "generation": 1, "resourceSliceCount": 1}}}
         self.api.create(API, PLURAL, other)
         by = self.agent(nics("eth*"))
         self.assert_soon(lambda: "netdev-eth1" in self.devices(), by)

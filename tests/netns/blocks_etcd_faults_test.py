@@ -106,4 +106,4 @@ class Faults(EtcdTest):
 
 
 if __name__ == "__main__":
-    suite.main(needs=("etcd", "etcdctl")) if not agent.why_impossible() else sys.exit(suite.SKIPPED)
+    suite.main(needs=("etcd", "etcdctl"), per_processor=3) if not agent.why_impossible() else sys.exit(suite.SKIPPED)

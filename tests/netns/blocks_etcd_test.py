@@ -2,67 +2,17 @@
 """cluster-pool over many nodes with a real etcd: no address is given twice, and nothing is lost, whatever dies."""
 
 import os
-import random
 import sys
 import time
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-from support import agent, suite  # noqa: E402
-from support.block_nodes import Killer, uplink  # noqa: E402
+from support import agent, block_crowd, suite  # noqa: E402
 from support.etcd_nodes import EtcdTest  # noqa: E402
-from support.world import wait_for  # noqa: E402
-
-PODS = int(os.environ.get("PATCHBAY_PODS", "30"))
+from support.world import run, wait_for  # noqa: E402
 
 
-class Crowd(EtcdTest):
-    size, subnet = (28, "10.9.0.0/22") if PODS > 100 else (29, "10.9.0.0/24")
-
-    def test_ten_nodes_start_pods_at_once_while_agents_plugins_and_etcd_are_killed(self):
-        self.serve()
-        uplink()
-        nodes = self.nodes(10, idle="1s")
-        begun = time.monotonic()
-        pairs = self.start_pods(nodes, PODS)
-        print(f"# {PODS} pods on ten nodes: {time.monotonic() - begun:.1f} s", flush=True)
-        if PODS > 100:
-            self.compare_with_host_local(nodes)
-        self.assert_unique([pod for _, pod in pairs])
-
-        def restart():
-            self.etcd.kill()
-            self.etcd.start()
-
-        stay, leave = pairs[::2], pairs[1::2]
-        with Killer(nodes, restart):
-            self.stop_pods(leave)
-            for node, pod in leave[::3]:  # ADD that is killed anywhere, and DEL of what it left
-                begun = node.begin("ADD", pod, self.config())
-                begun.stdin.write(begun.config)
-                begun.stdin.close()
-                time.sleep(random.random() / 50)
-                begun.kill()
-                begun.wait()
-            self.stop_pods(leave)
-            more = self.start_pods(nodes, max(10, PODS // 5), "q")
-        found = self.assert_unique([pod for _, pod in stay + more])
-        self.assertEqual(found, set().union(*(node.leases() for node in nodes)))
-        self.assert_settled(nodes)
-        self.stop_pods(stay + more)
-        self.assertTrue(wait_for(lambda: all(len(node.blocks()) <= 1 for node in nodes), 30, 0.2), self.by_node())
-        self.assert_settled(nodes)
-        self.assertEqual(set().union(*(node.leases() for node in nodes)), set())
-
-
-    def compare_with_host_local(self, nodes):
-        """The same with ranges by hand."""
-        def by_hand(node):
-            ipam = {"type": "host-local", "subnet": f"10.10.{node.name[1:]}.0/24"}
-            return self.config() | {"name": "by-hand", "ipam": ipam}
-
-        begun = time.monotonic()
-        self.start_pods(nodes, PODS, "h", by_hand)
-        print(f"# the same with host-local: {time.monotonic() - begun:.1f} s", flush=True)
+class Crowd(block_crowd.Crowd, EtcdTest):
+    pass
 
 
 class Nodes(EtcdTest):
@@ -128,6 +78,26 @@ class Nodes(EtcdTest):
         self.assertEqual(done["ips"][0]["address"], "10.9.0.77/24")
         self.assert_error(other.call("ADD", self.pod(), self.ipam(), args="IP=10.9.0.78"), 11, "n1")
 
+    def test_the_blocks_of_all_leases_of_host_local_are_claimed_first(self):
+        self.serve()
+        node, = self.nodes(1)
+        pods = [self.pod() for _ in range(12)]
+        before = self.ipam() | {"type": "host-local", "ipam": {"type": "host-local", "subnet": self.subnet, "rangeStart": "10.9.0.40"}}
+        for pod in pods:
+            self.assert_ok(node.call("ADD", pod, before))
+        self.first_block(node)
+        self.assertLessEqual({"10.9.0.32/28", "10.9.0.48/28"}, node.blocks())
+        self.assertEqual(len(node.leases()), 13)
+        self.assert_settled([node])
+
+    def test_values_of_others_that_are_larger_than_an_answer_hold_nobody_up(self):
+        self.serve()
+        put = f"etcdctl --endpoints={self.etcd.url} put /patchbay/pools/other/10.0.$n.0_24 </run/large"
+        run("sh", "-c", f"head -c 1400000 /dev/zero | tr '\\0' x >/run/large; for n in $(seq 13); do {put} & done; wait")  # more than 16 MiB
+        node, = self.nodes(1)
+        self.first_block(node)
+        self.assert_settled([node])
+
     def test_an_agent_that_has_nothing_to_do_uses_no_processor(self):
         self.serve()
         node, = self.nodes(1)
@@ -140,4 +110,4 @@ class Nodes(EtcdTest):
 
 
 if __name__ == "__main__":
-    suite.main(needs=("etcd", "etcdctl")) if not agent.why_impossible() else sys.exit(suite.SKIPPED)
+    suite.main(needs=("etcd", "etcdctl"), per_processor=3) if not agent.why_impossible() else sys.exit(suite.SKIPPED)

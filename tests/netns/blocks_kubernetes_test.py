@@ -1,80 +1,65 @@
 #!/usr/bin/env python3
 """cluster-pool over many nodes with a simulated API server: claims by creation, and every fault of the server."""
 
-import json
 import os
-import re
+import shutil
 import sys
-import time
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-from support import agent, suite  # noqa: E402
-from support.api_server import ApiServer  # noqa: E402
-from support.block_nodes import NETWORK, BlocksTest, Killer, uplink  # noqa: E402
-from support.plugin import ROOT  # noqa: E402
+from support import agent, block_crowd, kubernetes_nodes, suite  # noqa: E402
+from support.block_nodes import NETWORK  # noqa: E402
+from support.kubernetes_nodes import API  # noqa: E402
 from support.world import wait_for  # noqa: E402
 
-API = "blocks.patchbay/v1"
-PODS = int(os.environ.get("PATCHBAY_PODS", "30"))
 
-
-class KubernetesTest(BlocksTest):
+class KubernetesTest(kubernetes_nodes.KubernetesTest):
     def setUp(self):
         super().setUp()
-        self.api = ApiServer()
-        self.addCleanup(self.api.stop)
-        self.kubeconfig = self.api.kubeconfig(user="tokenFile")
-
-    def engine(self):
-        return {"kubernetes": {"kubeconfig": self.kubeconfig}}
-
-    def objects(self):
-        return {one["metadata"]["name"]: one["spec"] for one in self.api.list(API, "addressblocks")}
-
-    def make_node(self, name, **conf):
-        self.api.create("v1", "nodes", {"metadata": {"name": name}})
-        return super().make_node(name, **conf)
-
-    def first_block(self, node):
-        pod = self.pod()
-        self.assert_ok(node.call("ADD", pod, self.ipam()))
-        return pod
+        self.serve()
 
 
-class Crowd(KubernetesTest):
-    size = 29
-
-    def test_ten_nodes_start_pods_at_once_while_agents_and_the_server_are_killed(self):
-        uplink()
-        nodes = self.nodes(10, idle="1s")
-        pairs = self.start_pods(nodes, PODS)
-        self.assert_unique([pod for _, pod in pairs])
-
-        def restart():
-            self.api.away()
-            self.api.back()
-
-        with Killer(nodes, restart):
-            self.stop_pods(pairs[::2])
-            more = self.start_pods(nodes, 10, "q")
-        stay = pairs[1::2] + more
-        found = self.assert_unique([pod for _, pod in stay])
-        self.assertEqual(found, set().union(*(node.leases() for node in nodes)))
-        self.assert_settled(nodes)
-        self.stop_pods(stay)
-        self.assertTrue(wait_for(lambda: all(len(node.blocks()) <= 1 for node in nodes), 30, 0.2), self.by_node())
-        self.assert_settled(nodes)
+class Crowd(block_crowd.Crowd, kubernetes_nodes.KubernetesTest):
+    pass
 
 
 @suite.spread
 class Faults(KubernetesTest):
     @suite.cases([("409", {"status": 409, "reason": "Conflict"}), ("429", {"status": 429, "headers": {"Retry-After": "1"}}),
-                  ("500", {"status": 500}), ("close", {"close": True}), ("torn", {"torn": True}),
+                  ("401", {"status": 401, "reason": "Unauthorized"}), ("500", {"status": 500}), ("close", {"close": True}), ("torn", {"torn": True}),
                   ("slow", {"slow": 0.3}), ("no_JSON", {"body": b"<html>"})])
     def a_claim_is_made_in_spite_of(self, what):
         self.api.fault("POST", "addressblocks", **what)
         node, = self.nodes(1)
         self.first_block(node)
+        self.assert_settled([node])
+
+    def test_a_busy_server_is_asked_again_after_the_time_that_it_names(self):
+        for method, path in (("POST", "addressblocks"), ("GET", "addressblocks"), ("GET", "addressshortages")):
+            self.api.fault(method, path, status=429, headers={"Retry-After": "2"})
+        node, = self.nodes(1)
+        self.first_block(node)
+        for method, path in (("POST", "addressblocks"), ("GET", "addressblocks"), ("GET", "addressshortages")):
+            first, second, *_ = self.api.seen(method, path)
+            self.assertEqual(first["code"], 429)
+            self.assertGreaterEqual(second["at"] - first["at"], 2, f"{method} {path}")
+        self.assert_settled([node])
+
+    def test_an_authority_that_was_rotated_is_read_anew(self):
+        shutil.copy("/run/api/ca.crt", "/run/ca.crt")
+        with open(self.kubeconfig, encoding="utf-8") as file:
+            text = file.read().replace("/run/api/ca.crt", "/run/ca.crt")
+        with open(self.kubeconfig, "w", encoding="utf-8") as file:
+            file.write(text)
+        node, = self.nodes(1)
+        self.first_block(node)
+        self.api.away()
+        self.api.certify()
+        self.api.back()
+        self.want_more(node, 1)
+        self.assertTrue(wait_for(lambda: "certificate" in node.note(), 20), node.log)
+        self.assert_ok(node.call("ADD", self.pod(), self.ipam(0)))
+        shutil.copy("/run/api/ca.crt", "/run/ca.crt")
+        self.assertTrue(wait_for(lambda: len(node.blocks()) == 2, 45, 0.1), node.log)
         self.assert_settled([node])
 
     def test_a_token_that_was_rotated_is_read_anew(self):
@@ -130,6 +115,19 @@ class Faults(KubernetesTest):
         self.assertTrue(wait_for(lambda: self.objects() == before, 20), one.log + other.log)
         self.assert_settled([one, other])
 
+    def test_a_restore_behind_watches_that_end_without_an_error_is_seen(self):
+        one, other = self.nodes(2, settle="2s")
+        self.first_block(one)
+        self.api.store.save()
+        self.first_block(other)
+        before = self.objects()
+        with self.api.store.changed:  # from then on nobody sees what was
+            self.api.store.restore()
+            self.api.store.oldest = 0
+            self.api.end_watches()
+        self.assertTrue(wait_for(lambda: self.objects() == before, 20), one.log + other.log)
+        self.assert_settled([one, other])
+
     def test_an_object_that_a_person_deletes_is_created_again(self):
         node, = self.nodes(1)
         self.first_block(node)
@@ -164,39 +162,37 @@ class Nodes(KubernetesTest):
 
 
 class Manifest(KubernetesTest):
-    def test_the_rights_of_the_example_are_those_that_the_agent_uses(self):
-        with open(f"{ROOT}/conf-examples/kubernetes/cluster-pool.yaml", encoding="utf-8") as file:
-            role = re.search(r"kind: ClusterRole\n.*?\n---", file.read(), re.DOTALL)[0]
-        given = {(verb.strip(), resource) for resource, verbs in re.findall(r"resources: \[(.*?)\]\n    verbs: \[(.*?)\]", role)
-                 for verb in verbs.split(",")}
-        one, other = self.nodes(2, nodeGone="1s", idle="1s")
+    """Every test here asks with the rights and the definitions of the manifest. These show that they are no more, and matter."""
+
+    def test_the_agent_uses_each_right_of_blocks_and_is_refused_nothing(self):
+        one, other = self.nodes(2, nodeGone="10s", idle="1s")
         self.first_block(one)
         pod = self.first_block(other)
         self.assert_ok(other.call("DEL", pod, self.ipam()))
         other.kill()
         other.conf["node"] = "n3"  # renamed
+        self.api.remove("v1", "nodes", "n2")
         other.start()
         self.assertTrue(wait_for(lambda: "n3" in self.by_node(), 10), other.log)
         one.release("n3", force=True)
-        time.sleep(0.5)
-        verbs = {"GET": "get", "POST": "create", "PUT": "update", "DELETE": "delete", "WATCH": "watch"}
-        used = set()
-        for seen in self.api.seen():
-            resource, name = re.search(r"/v1/([a-z]+)(?:/([^?]+))?", seen["path"]).groups()
-            used.add(("list" if seen["method"] == "GET" and not name else verbs[seen["method"]], resource))
-        self.assertLessEqual(used, given)
-        self.assertEqual({right for right in given - used if right[1] == "addressblocks"}, set())
+        rights = {(verb, "addressblocks") for verb in ("get", "list", "watch", "create", "update", "delete")}
+        self.assertTrue(wait_for(lambda: rights <= self.api.account.used, 10), self.api.account.used)
+        self.assertEqual({right for right in self.api.account.rights() if right[1] == "addressblocks"}, rights)
+        self.assertEqual([seen for seen in self.api.seen() if seen["code"] == 403], [])
 
-    def test_the_definitions_allow_what_the_agent_creates_and_no_more(self):
+    def test_without_the_right_to_create_blocks_the_note_names_it(self):
+        for rule in self.api.account.rules:
+            rule["verbs"] = [verb for verb in rule["verbs"] if verb != "create"]
         node, = self.nodes(1)
-        self.first_block(node)
-        with open(f"{ROOT}/conf-examples/kubernetes/cluster-pool.yaml", encoding="utf-8") as file:
-            text = file.read()
-        for kind, plural in (("AddressBlock", "addressblocks"), ("AddressPool", "addresspools")):
-            required = re.search(r"names: \{kind: %s,.*?required: \[spec\].*?required: \[(.*?)\]" % kind, text, re.DOTALL)[1]
-            one = self.api.list(API, plural)[0]
-            self.assertEqual(set(one["spec"]), set(required.split(", ")), json.dumps(one))
+        self.assert_error(node.call("ADD", self.pod(), self.ipam(1)), 11)
+        self.assertTrue(wait_for(lambda: "403" in node.note() or "403" in node.log, 10), node.note() + node.log)
+
+    def test_a_definition_without_a_field_of_the_agent_is_seen(self):
+        del self.api.account.schemas[API, "addressblocks"]["properties"]["spec"]["properties"]["machine"]
+        node, = self.nodes(1)
+        self.assert_error(node.call("ADD", self.pod(), self.ipam(1)), 11)
+        self.assertEqual(self.objects(), {})
 
 
 if __name__ == "__main__":
-    suite.main() if not agent.why_impossible() else sys.exit(suite.SKIPPED)
+    suite.main(per_processor=3) if not agent.why_impossible() else sys.exit(suite.SKIPPED)

@@ -11,6 +11,7 @@ import time
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 from support import suite  # noqa: E402
+from support.api_rights import Account, node_selector  # noqa: E402
 from support.api_server import ApiServer  # noqa: E402
 from support.ledger import LEDGER  # noqa: E402
 from support.plugin import OURS  # noqa: E402
@@ -35,6 +36,7 @@ class StatusTest(suite.NodeTest):
     def setUp(self):
         super().setUp()
         self.api = ApiServer()
+        self.api.account = Account("patchbay-agent.yaml", POOL)
         self.addCleanup(self.api.stop)
         os.makedirs(LEDGER, mode=0o700, exist_ok=True)
 
@@ -43,7 +45,7 @@ class StatusTest(suite.NodeTest):
         results = [allocated(DRIVER, POOL, device, share) for device in devices]
         results += [allocated(one["driver"], one["pool"], one["device"]) for one in others]
         made = self.api.create(API, CLAIMS, {"metadata": {"name": name}, "spec": {}, "status": {
-            "allocation": {"devices": {"results": results}}, "reservedFor": [{"resource": "pods", "name": name, "uid": f"pod-{name}"}],
+            "allocation": {"devices": {"results": results}, "nodeSelector": node_selector(POOL)}, "reservedFor": [{"resource": "pods", "name": name, "uid": f"pod-{name}"}],
             **({"devices": list(others)} if others else {})}}, "shop")
         return made["metadata"]["uid"]
 
@@ -259,6 +261,19 @@ class Troubles(StatusTest):
         for number in (1, 2):
             self.assert_ready({f"d{number}": PREPARED}, f"web-{number}", timeout=3)
         self.assertEqual(self.devices("web-0"), [])
+
+    def test_what_RBAC_refuses_is_one_line_for_all_claims_and_goes_on_when_it_is_allowed(self):
+        for number in range(4):
+            self.prepare(self.claim(f"web-{number}", [f"d{number}"]), f"web-{number}", f"d{number}")
+            self.api.fault(method="PATCH", path=f"web-{number}/", times=2, status=403, reason="Forbidden", message=(
+                f'resourceclaims "web-{number}" is forbidden: User "u" cannot patch resource "resourceclaims/status" in API group "resource.k8s.io"'))
+        self.start()
+        for number in range(4):
+            self.assert_ready({f"d{number}": PREPARED}, f"web-{number}", timeout=10)
+        said = [line["error"] for line in self.lines() if "cannot patch" in line.get("error", "")]
+        self.assertEqual(len(said), 1, said)
+        self.assertTrue(said[0].endswith("no Role or ClusterRole bound to that user allows it"), said)
+        self.assertTrue(any("claims again" in line["what"] for line in self.lines()))
 
     def test_a_claim_that_always_fails_does_not_hold_up_others_and_is_one_line_of_the_log(self):
         """As where a webhook of one namespace fails: by the status alone the server might be absent."""

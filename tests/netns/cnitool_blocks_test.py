@@ -160,6 +160,44 @@ class CnitoolBlocks(suite.NodeTest):
             "type": "cluster-pool", "subnet": "10.5.0.0/16", "waitForBlock": 0}}]}, "20-other.conflist")
         self.assertTrue(self.findings("subnets"))
 
+    def test_doctor_finds_one_range_in_pools_of_two_names(self):
+        blocks.held("10.5.0.0/28")
+        blocks.held("10.5.1.16/28", network="other", of=blocks.pool("10.5.1.0/24"))
+        self.assertEqual([one["level"] for one in self.findings()], ["ok"])
+        blocks.held("10.5.0.64/28", network="other", of=blocks.pool("10.5.0.0/25"))
+        [found] = self.findings()
+        self.assertEqual(found["level"], "warning")
+        self.assertIn("'net1' and 'other' have pools with the same addresses", found["what"])
+
+    def test_doctor_says_what_the_agent_knows_of_its_engine_and_of_dead_nodes(self):
+        blocks.held("10.5.0.0/28")
+        answer = {"node": "node1", "engine": "the API server", "serves": True, "there": True, "missing": []}
+        agent = Answering(answer)
+        self.addCleanup(agent.stop)
+        self.assertEqual([one["level"] for one in self.findings()], ["ok"])
+        agent.answer = answer | {"there": False, "why": "connect: refused", "missing": [{"node": "n7", "seconds": 2400}]}
+        away, dead = self.findings()
+        self.assertEqual((away["level"], away["what"]), ("warning", "the API server does not answer patchbay-agent: connect: refused"))
+        self.assertEqual(dead["level"], "warning")
+        self.assertRegex(dead["what"], "node 'n7' has blocks, and no Node object since 40m")
+        self.assertIn("cnitool blocks release n7", dead["remedy"])
+        agent.answer = {"missing": [7, {"node": 3, "seconds": "x"}], "engine": 5}  # of another version
+        self.assertEqual([one["level"] for one in self.findings()], ["ok"])
+
+    def test_graph_shows_the_blocks_of_a_network(self):
+        use(LIST)
+        blocks.held("10.5.0.16/28", blocks.block("10.5.0.32/28", "lost", "node3"))
+        blocks.seen({"node1": ["10.5.0.16/28"], "node2": ["10.5.0.64/28"]})
+        pod = self.pod("a")
+        self.assert_ok(cnitool("add", "net1", pod.path))
+        shown = cnitool("graph").stdout
+        for line in ("pool: 2/16 blocks claimed", "10.5.0.16/28 1/16", "10.5.0.32/28 lost 0/16"):
+            self.assertIn(line, shown)
+        self.assertEqual(cnitool("graph", "--json").json["pools"], [{
+            "network": "net1", "claimed": 2, "total": 16, "blocks": [
+                {"cidr": "10.5.0.16/28", "state": "held", "used": 1, "size": 16},
+                {"cidr": "10.5.0.32/28", "state": "lost", "used": 0, "size": 16}]}])
+
     def test_validate_names_the_key_and_networks_counts_the_leases(self):
         blocks.held("10.5.0.16/28")
         self.add("a")

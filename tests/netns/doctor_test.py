@@ -1197,8 +1197,15 @@ class Surroundings(DoctorTest):
         self.assertTrue(wait_for(lambda: self.operstate("up0") != "UP"))
         self.assert_finds("error", "uplink", "link 'up0' has no carrier, and the default route")
         run("ip", "link", "set", "up0", "down")
-        self.assertEqual(self.assert_finds("error", "uplink", "link 'up0' is down, and the node has no default route"),
-                         "ip link set up0 up")
+        remedy = self.assert_finds("error", "uplink", "link 'up0' is down, and the node has no default route")
+        self.assertTrue(remedy.startswith("ip link set up0 up  # its default route went with it"), remedy)
+        os.makedirs("/var/lib/dhcp", exist_ok=True)
+        write("/var/lib/dhcp/dhclient.up0.leases", 'lease {\n  interface "up0";\n  fixed-address 192.0.2.1;\n'
+              '  option routers 192.0.2.2;\n  expire never;\n}\n')
+        run("ip", "-n", "outside", "link", "set", "eth0", "up")
+        shell(self.assert_finds("error", "uplink", "link 'up0' is down, and the node has no default route"))
+        self.assertTrue(wait_for(lambda: self.operstate("up0") == "UP"))
+        self.assert_healthy()
 
     @staticmethod
     def operstate(link):

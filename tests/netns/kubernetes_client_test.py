@@ -95,20 +95,20 @@ class Access(ClientTest):
 class Calls(ClientTest):
     def test_objects_are_created_replaced_patched_and_removed(self):
         client = self.client()
-        slices = "/apis/resource.k8s.io/v1/resourceslices"
-        made = client.ask("create", slices, body={"metadata": {"name": "s"}, "spec": {"driver": "d"}})["answer"]
-        replaced = client.ask("replace", f"{slices}/s", body=made | {"spec": {"driver": "e"}})["answer"]
-        self.assertEqual(replaced["spec"], {"driver": "e"})
-        stale = client.ask("replace", f"{slices}/s", body=made)
+        classes = "/apis/resource.k8s.io/v1/deviceclasses"
+        made = client.ask("create", classes, body={"metadata": {"name": "s"}, "spec": {"extendedResourceName": "d"}})["answer"]
+        replaced = client.ask("replace", f"{classes}/s", body=made | {"spec": {"extendedResourceName": "e"}})["answer"]
+        self.assertEqual(replaced["spec"], {"extendedResourceName": "e"})
+        stale = client.ask("replace", f"{classes}/s", body=made)
         self.assertEqual((stale["status"], stale["reason"], stale["passing"]), (409, "Conflict", True))
         self.assertIn("has been modified", stale["error"])
-        patched = client.ask("patch", f"{slices}/s", body={"metadata": {"labels": {"a": "b"}}})["answer"]
+        patched = client.ask("patch", f"{classes}/s", body={"metadata": {"labels": {"a": "b"}}})["answer"]
         self.assertEqual(patched["metadata"]["labels"], {"a": "b"})
-        self.assertEqual(client.ask("patch", f"{slices}/s", body={"metadata": {"resourceVersion": made["metadata"]["resourceVersion"]}})["status"], 409)
-        self.assertEqual(client.ask("create", slices, body={"metadata": {"name": "s"}})["reason"], "AlreadyExists")
-        self.assertEqual(client.ask("remove", f"{slices}/s", uid="another")["status"], 409)
-        self.assertEqual(client.ask("remove", f"{slices}/s", uid=made["metadata"]["uid"])["answer"], "removed")
-        self.assertEqual(client.ask("get", f"{slices}/s")["status"], 404)
+        self.assertEqual(client.ask("patch", f"{classes}/s", body={"metadata": {"resourceVersion": made["metadata"]["resourceVersion"]}})["status"], 409)
+        self.assertEqual(client.ask("create", classes, body={"metadata": {"name": "s"}})["reason"], "AlreadyExists")
+        self.assertEqual(client.ask("remove", f"{classes}/s", uid="another")["status"], 409)
+        self.assertEqual(client.ask("remove", f"{classes}/s", uid=made["metadata"]["uid"])["answer"], "removed")
+        self.assertEqual(client.ask("get", f"{classes}/s")["status"], 404)
 
     def test_a_list_is_read_in_pages(self):
         for number in range(35):

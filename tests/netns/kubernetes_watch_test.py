@@ -86,6 +86,28 @@ class Watches(ClientTest):
         client.event("failed")  # a second after the server should have ended it
         client.event("changed", labels={"v": "7"})
 
+    def test_a_watch_that_drips_ends_after_its_time_and_holds_no_resync_up(self):
+        self.api.fault(method="WATCH", drip=0.1, times=2)
+        client = self.follow(resync=2, grace=1)
+        client.event("failed")
+        client.event("listed")
+
+    def test_a_token_that_is_written_anew_ends_the_pause_after_401(self):
+        client = self.client("in-cluster:/run/pod", env=self.api.in_cluster("/run/pod"))
+        self.api.rotate("second-token")
+        client.send("follow", path=NODES, first=60_000, most=60_000)
+        self.assertEqual(client.event("failed")["status"], 401)
+        self.api.in_cluster("/run/pod")
+        client.event("listed")
+
+    def test_without_lists_each_object_is_a_change(self):
+        client = self.client()
+        client.send("follow", path=NODES, lists=False)
+        self.assertEqual({client.event("changed")["name"] for _ in range(2)}, {"n1", "n2"})
+        self.label("8")
+        client.event("changed", labels={"v": "8"})
+        self.assertEqual(self.api.seen("GET", "limit="), [])
+
     def test_bookmarks_move_the_place_from_which_it_watches(self):
         self.api.bookmarks, self.api.watch_limit = 0.3, 2
         client = self.client()

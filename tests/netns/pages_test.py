@@ -160,7 +160,6 @@ UNTYPED = {
 }
 #: Fenced commands, by the beginning of their block: the reason why nobody types them.
 NOT_TYPED = {
-    "kubectl apply -f conf-examples/kubernetes/patchbay-install.yaml -f": "needs a cluster; netns.blocks_kubernetes plays it",
     "systemctl enable --now cni-dhcp.socket": "needs systemd; netns.dhcp_systemd plays it, with these units",
     "restorecon -R /var/lib/rancher/k3s/data/cni": "needs SELinux; install.installer sees that the label is kept",
     "skopeo copy --all": "needs a registry and a cluster; install.image reads the image and the file",

@@ -41,15 +41,16 @@ while True:
 """
 
 
-def add_macvlan(test, mode):
-    """Two pods of a macvlan network in this mode. Returns where the other end of its master is."""
+def add_macvlan(test, mode, *routes):
+    """Two pods of a macvlan network in this mode, with these routes. Returns where the other end of its master is."""
     shutil.copy(os.path.join(OURS, "macvlan"), BIN)
     wire = Pod("wire")
     run("ip", "link", "add", "lan0", "type", "veth", "peer", "name", "eth0", "netns", "wire")
     run("ip", "link", "set", "lan0", "up")
     wire.run("ip", "link", "set", "eth0", "up")
     use({"cniVersion": "1.1.0", "name": "lan", "plugins": [
-        {"type": "macvlan", "master": "lan0", "mode": mode, "ipam": {"type": "host-local", "subnet": "10.77.0.0/24"}}]},
+        {"type": "macvlan", "master": "lan0", "mode": mode, "ipam": {"type": "host-local", "subnet": "10.77.0.0/24",
+                                                                         "routes": [{"dst": one} for one in routes]}}]},
         "20-lan.conflist")
     for name in ("c", "d"):
         test.assert_ok(cnitool("add", "lan", Pod(name).path, CNI_PATH=BIN))
@@ -128,6 +129,22 @@ class Lost(ProbeTest):
         self.assert_silent()
         wire.run("ip", "link", "set", "eth0", "down")
         self.assertIn("ip -d link show dev eth0", self.found("link 'eth0' of the pod", "has no carrier")[0])
+
+    def test_the_mode_of_a_macvlan(self):
+        add_macvlan(self, "bridge")
+        run("ip", "-n", "c", "link", "set", "eth0", "type", "macvlan", "mode", "private")
+        self.assert_heals("'eth0' is a macvlan of mode private", "in the pod")
+
+    def test_the_default_route_of_a_macvlan_pod(self):
+        wire = add_macvlan(self, "bridge", "0.0.0.0/0")
+        wire.run("ip", "addr", "add", "10.77.0.1/24", "dev", "eth0")
+        self.assert_silent()
+        run("ip", "-n", "c", "route", "replace", "default", "via", "10.77.0.9")
+        self.assertTrue(self.found("its default route is 'default via 10.77.0.9 dev eth0', and its result has 'default via 10.77.0.1'")[0].startswith("restart "))
+        run("ip", "-n", "c", "route", "del", "default")
+        self.found("there is no default route, which its result has", "in the pod")
+        run("ip", "-n", "c", "route", "add", "default", "via", "10.77.0.1", "table", "9")  # as sbr has it
+        self.assert_silent()
 
     def test_the_table_of_masquerading(self):
         run("nft", "delete table inet patchbay_masquerade")

@@ -38,8 +38,17 @@ ROWS = [
     ("MTU of the uplink", words("ip link set up0 mtu 1400", "'up0'", "1400", undo="ip link set up0 mtu 1500")),
     ("interface of a pod down", words("ip -n a link set eth0 down", "'eth0'", "is down", "in the pod", undo="ip -n a link set eth0 up; ip -n a route add default via 10.1.2.1; "
                                       "ip -n a -6 addr add {a6}/64 dev eth0 nodad; ip -n a -6 route add default via fd00:1:2::1")),
-    ("address twice on the bridge", words("ip -n b addr add {a}/28 dev eth0", "address {a}", "another host", undo="ip -n b addr del {a}/28 dev eth0; ip neigh flush dev cni0", others=["has that address, too", "no cause"], heals=False)),
-    ("address of IPv6 twice on the bridge", words("ip -n b addr add {a6}/64 dev eth0 nodad", "address {a6}", "another host", undo="ip -n b addr del {a6}/64 dev eth0; ip neigh flush dev cni0", others=["has that address, too", "no cause"], heals=False)),
+    ("uplink in a bridge", words("ip link set up0 master cni0", "'up0'", "port of the bridge 'cni0'", remedy="ip link set up0 nomaster")),
+    ("host veth of ptp in a bridge", words("ip link set {vp} master cni0", "'{vp}'", "port of the bridge 'cni0'", remedy="nomaster")),
+    ("ARP of the uplink off", words("ip link set up0 arp off; ip neigh flush dev up0", "'up0'", "ARP", undo="ip neigh flush dev up0")),
+    ("ARP of a pod off", words("ip -n a link set eth0 arp off", "'eth0'", "ARP", "in the pod")),
+    ("MAC of the bridge in a pod", words("ip -n a link set eth0 address $(cat /sys/class/net/cni0/address); ip neigh flush dev cni0", "in the pod", "'cni0'", remedy="address {maca}",
+                                         others=["instead of"], undo="ip neigh flush dev cni0; for pod in a b; do ip -n $pod neigh flush all; done")),
+    ("one MAC for two pods", words("ip -n b link set eth0 address {maca}; ip neigh flush dev cni0; ip -n a neigh flush all", "{maca} instead of {macb}",
+                                   undo="ip neigh flush dev cni0; for pod in a b; do ip -n $pod neigh flush all; done")),
+    ("MTU behind the uplink", words("ip -n outside link set eth0 mtu 1400", "1500 bytes are lost behind 'up0'", undo="ip -n outside link set eth0 mtu 1500")),
+    ("address twice on the bridge", words("ip -n b addr add {a}/28 dev eth0", "address {a}", "another host", undo="ip -n b addr del {a}/28 dev eth0; ip neigh flush dev cni0", others=["has that address, too"], heals=False)),
+    ("address of IPv6 twice on the bridge", words("ip -n b addr add {a6}/64 dev eth0 nodad", "address {a6}", "another host", undo="ip -n b addr del {a6}/64 dev eth0; ip neigh flush dev cni0", others=["has that address, too"], heals=False)),
 ]
 
 

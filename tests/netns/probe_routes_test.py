@@ -14,6 +14,8 @@ def route(text, *parts, **more):
     return words(f"ip route add {text}", *parts, undo=f"ip route del {text}", **more)
 
 
+LOCAL_FIRST = ("ip rule add lookup local pref 0; for pref in 100 50 49 48; do while ip rule del pref $pref; do :; done; done; "
+               "ip route flush table 77")
 ROWS = [
     ("blackhole", route("blackhole {a}", "blackhole {a}", remedy="ip route del blackhole {a}")),
     ("unreachable", route("unreachable {a}", "unreachable {a}")),
@@ -47,6 +49,36 @@ ROWS = [
                                    "ip rule add fwmark 7 lookup 77 pref 50", "priority 50", "fwmark 0x7", "blackhole",
                                    undo="nft delete table ip m; ip rule del pref 50; while ip rule del pref 49; do :; done; ip route flush table 77")),
     ("a rule for main was removed", words("ip rule del lookup main", "lookup main", undo="ip rule show | grep -q 'lookup main' || ip rule add lookup main pref 32766")),
+    ("a jump to a rule that refuses", words("ip rule add pref 40000 prohibit; ip rule add from {a} goto 40000 pref 50", "priority 50", "goto 40000", "priority 40000",
+                                            undo="ip rule del pref 50; ip rule del pref 40000; while ip rule del pref 49; do :; done")),
+    ("a jump past main", words("ip rule add pref 40000 nop; ip rule add from {a} goto 40000 pref 50", "priority 50", "goto 40000",
+                               undo="ip rule del pref 50; ip rule del pref 40000; while ip rule del pref 49; do :; done")),
+    ("a jump to another table", words("ip rule add pref 40000 lookup 77; ip route add default via 192.0.2.77 dev up0 table 77; ip rule add to {a} goto 40000 pref 50",
+                                      "priority 50", "goto 40000", "lookup 77",
+                                      undo="ip rule del pref 50; ip rule del pref 40000; while ip rule del pref 49; do :; done; ip route flush table 77")),
+    ("a rule before local that refuses", words("ip rule add lookup local pref 100; ip rule del pref 0; ip rule add to 10.1.2.1 prohibit pref 50", "priority 50", "prohibit", remedy="lookup local priority 48",
+                                               undo=LOCAL_FIRST)),
+    ("a rule before local from pods", words("ip rule add lookup local pref 100; ip rule del pref 0; ip route add default via 192.0.2.77 table 77; ip rule add from 10.1.2.0/28 lookup 77 pref 50",
+                                            "priority 50", "from 10.1.2.0/28 lookup 77", remedy="lookup local priority 48", undo=LOCAL_FIRST)),
+    ("a rule before local to pods", words("ip rule add lookup local pref 100; ip rule del pref 0; ip route add default via 192.0.2.77 table 77; ip rule add to 10.1.2.0/28 lookup 77 pref 50",
+                                          "priority 50", "to 10.1.2.0/28 lookup 77", remedy="lookup local priority 48", undo=LOCAL_FIRST)),
+    ("a rule for local was removed", words("ip rule del pref 0", "lookup local", remedy="ip rule add lookup local priority 0")),
+    ("routes that are suppressed", words("ip rule add lookup main suppress_prefixlength 28 pref 32765; ip rule del pref 32766", "suppress_prefixlength 28",
+                                         undo="ip rule add lookup main pref 32766; ip rule del pref 32765; while ip rule del pref 32764; do :; done")),
+    ("a rule for what comes by the uplink", words("ip rule add iif up0 blackhole pref 50", "priority 50", "iif up0", undo="ip rule del pref 50; while ip rule del pref 49; do :; done")),
+    ("broadcast", words("ip route add broadcast {a} dev cni0", "broadcast {a}", remedy="ip route del broadcast {a}")),
+    ("multicast", words("ip route add multicast {a} dev cni0 table local", "multicast {a}", remedy="table local")),
+    ("more specific of a connected subnet", words("ip addr add 10.1.2.6/29 dev up0", "10.1.2.0/29 dev up0", undo="ip addr del 10.1.2.6/29 dev up0")),
+    ("address of a pod on the node", words("ip addr add {a}/32 dev lo", "the node has {a} on 'lo'", remedy="ip addr del {a}/32 dev lo")),
+    ("the router's address is local", words("ip route add local 192.0.2.2 dev lo table local", "192.0.2.2", "for itself", undo="ip route del local 192.0.2.2 dev lo table local", heals=False)),
+    ("default that refuses", words("ip route replace unreachable default", "unreachable default", undo="ip route flush default; ip route add default via 192.0.2.2")),
+    ("one of two hops is dead", words("ip route replace default nexthop via 192.0.2.2 dev up0 nexthop via 192.0.2.77 dev up0", "192.0.2.77", "MAC", undo="ip route replace default via 192.0.2.2", heals=False)),
+    ("default by a link where its gateway is not", words("ip route replace default via 192.0.2.2 dev cni0 onlink", "192.0.2.2", "'cni0'", undo="ip route replace default via 192.0.2.2", heals=False)),
+    ("a link-local router of IPv6 is dead", words("ip -6 route add default via fe80::99 dev up0 metric 5", "fe80::99", "'up0'", undo="ip -6 route del default via fe80::99 dev up0", heals=False)),
+    ("an MTU of a route", words("ip route add 192.0.2.2 dev up0 mtu lock 600", "192.0.2.2/32 dev up0", "takes 600 bytes", undo="ip route del 192.0.2.2 dev up0")),
+    ("another table in the pod", words("ip -n a route add default via 10.1.2.14 table 9; ip -n a rule add from {a} lookup 9 pref 9", "10.1.2.14", "in the pod",
+                                       undo="ip -n a rule del pref 9; ip -n a route flush table 9")),
+    ("local in the pod was removed", words("ip -n a rule del pref 0", "lookup local", "in the pod")),
 ]
 
 

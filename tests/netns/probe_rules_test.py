@@ -50,6 +50,14 @@ ROWS = [
     ("untracked packets of hostPorts", table("inet", "prerouting", "tcp dport 8080 notrack", priority=-300)),
     ("a source that is rewritten", table("ip", "prerouting", "ip saddr {a} ip saddr set 10.77.0.1", priority=-300, parts=["rewrites packets", "saddr set"])),
     ("a time to live", table("ip", "prerouting", "ip saddr {a} ip ttl set 1", priority=-150, parts=["rewrites packets", "ttl set 1"])),
+    ("a protocol that is rewritten", table("ip", "prerouting", "ip saddr {a} ip protocol set 254", priority=-300, parts=["rewrites packets"])),
+    ("a packet that is for another host", table("bridge", "prerouting", "ip saddr {a} meta pkttype set other", priority=-300, parts=["rewrites packets"])),
+    ("ARP that is rewritten", table("arp", "output", "arp daddr ip {a} arp saddr ether set 02:00:00:00:00:88", parts=["rewrites packets of ARP"])),
+    ("a DNAT of a pod's own", words("ip netns exec a nft 'add table ip own; add chain ip own c { type nat hook output priority -100; }; add rule ip own c ip daddr 10.1.2.1 dnat to 10.1.2.14'",
+                                    "in the pod", "chain 'c' of table ip own", "dnat to 10.1.2.14", undo="ip netns exec a nft delete table ip own")),
+    ("a source that is replaced on input", words("nft add table ip site; nft 'add chain ip site c { type nat hook input priority 100; }'; nft 'add rule ip site c ip saddr {a} snat to 10.9.9.9'",
+                                                 "replaced by 10.9.9.9", "chain 'c' of table ip site", undo="nft delete table ip site")),
+    ("a reverse path of a rule", table("inet", "prerouting", "fib saddr . iif oif != cni0 drop")),
     ("a zone of the reply alone", table("inet", "prerouting", "iifname cni0 ct zone set 5", priority=-300)),
 ]
 

@@ -23,9 +23,12 @@ ROWS = [
     ("IPv6 forwarding", sysctl("net.ipv6.conf.all.forwarding", 0, 1, what="ipv6/conf/all/forwarding is 0")),
     ("rp_filter", words("sysctl -qw net.ipv4.conf.cni0.rp_filter=1; ip route add {a} dev up0", "{a}",
                         undo="sysctl -qw net.ipv4.conf.cni0.rp_filter=0; ip route del {a} dev up0")),
-    ("rp_filter of the uplink", words("sysctl -qw net.ipv4.conf.up0.rp_filter=1; ip -n outside addr add 10.9.9.9/32 dev lo; ip link add dum0 type dummy; "
-                                      "ip link set dum0 up; ip route add 192.0.2.2 dev dum0; ip rule add oif up0 lookup 78 pref 40; ip route add default dev up0 table 78; ip rule add iif cni0 to 192.0.2.2 lookup 78 pref 41",
-                                      "rp_filter", undo="ip link del dum0; sysctl -qw net.ipv4.conf.up0.rp_filter=0; ip rule del pref 40; ip rule del pref 41; ip route flush table 78")),
+    ("rp_filter of another link", words("ip link add up1 type veth peer name eth1 netns outside; ip addr add 203.0.113.1/24 dev up1; ip link set up1 up; "
+                                        "ip -n outside link set eth1 up; ip -n outside addr add 203.0.113.2/24 dev eth1; "
+                                        "ip -n outside neigh add 203.0.113.1 dev eth1 lladdr $(cat /sys/class/net/up1/address); "
+                                        "ip -n outside route add 192.0.2.1/32 via 203.0.113.1 dev eth1; sysctl -qw net.ipv4.conf.all.rp_filter=1",
+                                        "reverse path filtering drops packets from 192.0.2.2 at link 'up1'", remedy="rp_filter=2",
+                                        undo="ip link del up1; sysctl -qw net.ipv4.conf.all.rp_filter=0")),
     ("icmp_echo_ignore_all", sysctl("net.ipv4.icmp_echo_ignore_all", 1, 0, what="icmp_echo_ignore_all is 1")),
     ("echo_ignore_all of IPv6", sysctl("net.ipv6.icmp.echo_ignore_all", 1, 0, what="ipv6/icmp/echo_ignore_all is 1")),
     ("arp_ignore", words(EACH + "each sysctl -qw net.ipv4.conf.eth0.arp_ignore=8; sysctl -qw net.ipv4.conf.cni0.arp_ignore=8; ip neigh flush dev cni0; "
@@ -55,6 +58,12 @@ ROWS = [
     ("route of a pod elsewhere", words("ip -n a route replace default via 10.1.2.14", "10.1.2.14", "in the pod", undo="ip -n a route replace default via 10.1.2.1")),
     ("blackhole in the pod", words("ip -n a route add blackhole 192.0.2.0/24", "blackhole 192.0.2.0/24", "in the pod", undo="ip -n a route del blackhole 192.0.2.0/24")),
     ("rule in the pod", words("ip -n a rule add prohibit pref 50", "priority 50", "prohibit", "in the pod", undo="ip -n a rule del pref 50")),
+    ("IPsec blocks what is forwarded", words("ip xfrm policy add src {a} dst 0.0.0.0/0 dir fwd action block", "IPsec blocks packets", "dir fwd", remedy="xfrm policy delete", undo="ip xfrm policy flush")),
+    ("IPsec blocks what leaves", words("ip xfrm policy add src 0.0.0.0/0 dst {a} dir out action block", "IPsec blocks packets", "dir out", remedy="xfrm policy delete", undo="ip xfrm policy flush")),
+    ("IPsec blocks what is for the node", words("ip xfrm policy add src {a} dst 0.0.0.0/0 dir in action block", "IPsec blocks packets", "dir in", remedy="xfrm policy delete", undo="ip xfrm policy flush")),
+    ("IPsec in the pod", words("ip -n a xfrm policy add src 0.0.0.0/0 dst 0.0.0.0/0 dir out action block", "IPsec blocks packets", "dir out", "in the pod", remedy="xfrm policy delete", undo="ip -n a xfrm policy flush")),
+    ("IPsec without a tunnel", words("ip xfrm policy add src 0.0.0.0/0 dst {a} dir out tmpl src 192.0.2.1 dst 192.0.2.2 proto esp mode tunnel", "demands a tunnel", heals=False,
+                                     undo="ip xfrm policy flush")),
 ]
 
 

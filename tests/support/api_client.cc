@@ -98,6 +98,7 @@ void follow(kubernetes::Client& client, const Json& command) {
                                      print(line);
                                    }});
   watch.set_times(times);
+  if (!command.value("lists", true)) watch.skip_lists();
   watch.run();
   print({{"event", "ended"}});
 }

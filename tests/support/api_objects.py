@@ -9,6 +9,8 @@ import datetime
 import threading
 import uuid
 
+from support.api_rules import refusal
+
 #: (group and version, plural): kind, whether it has a namespace, whether it has a subresource `status`.
 KINDS = {("v1", "pods"): ("Pod", True, True), ("v1", "nodes"): ("Node", False, True), ("v1", "configmaps"): ("ConfigMap", True, False),
          ("v1", "namespaces"): ("Namespace", False, True),
@@ -77,40 +79,6 @@ def merged(old, patch):
     return out
 
 
-def key_of(device):
-    return tuple(device.get(name, "") for name in ("driver", "pool", "device", "shareID"))
-
-
-def refusal(item):
-    """Why the API would not have the object, or None: what is most easily got wrong of DRA."""
-    if item["kind"] == "ResourceSlice":
-        devices = item.get("spec", {}).get("devices", [])
-        names = [one.get("name") for one in devices]
-        most = 64 if any("taints" in one or "consumesCounters" in one for one in devices) else 128
-        if len(devices) > most:
-            return f"spec.devices: Too many: {len(devices)}: must have at most {most} items"
-        if len(set(names)) < len(names):
-            return "spec.devices: Duplicate value"
-    if item["kind"] == "ResourceClaim":
-        status = item.get("status", {})
-        results = [key_of(one) for one in status.get("allocation", {}).get("devices", {}).get("results", [])]
-        devices = [key_of(one) for one in status.get("devices", [])]
-        if len(set(devices)) < len(devices):
-            return "status.devices: Duplicate value"
-        for device in status.get("devices", []):
-            if key_of(device) not in results:
-                return f"status.devices: Invalid value: {key_of(device)}: must be an allocated device in the claim"
-            data = device.get("networkData", {})
-            if len(data.get("interfaceName", "")) > 256 or len(data.get("hardwareAddress", "")) > 128 or len(data.get("ips", [])) > 16:
-                return "status.devices.networkData: Too long"
-            if any("/" not in address for address in data.get("ips", [])):
-                return "status.devices.networkData.ips: Invalid value: must be in canonical form (CIDR)"
-            for condition in device.get("conditions", []):
-                if not all(condition.get(name) for name in ("type", "status", "reason", "lastTransitionTime")):
-                    return "status.devices.conditions: Required value"
-    return None
-
-
 class Store:
     """Thread-safe. `changed` is a condition: notified with each event."""
 
@@ -126,7 +94,8 @@ class Store:
         self.changed.notify_all()
 
     def _put(self, kind, item, what):
-        if reason := refusal(item):
+        old = self.items[kind].get((item["metadata"].get("namespace", ""), item["metadata"]["name"]))
+        if reason := refusal(item, old):
             raise Failure(422, "Invalid", f'{item["kind"]} "{item["metadata"]["name"]}" is invalid: {reason}')
         self.version += 1
         item["metadata"]["resourceVersion"] = str(self.version)

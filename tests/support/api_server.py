@@ -15,35 +15,16 @@ import os
 import re
 import socket
 import ssl
-import subprocess
 import threading
 import time
 import urllib.parse
-import uuid
 
-from support.api_objects import KINDS, Failure, Store, selected
+from support.api_listener import listen
+from support.api_objects import KINDS, Failure, Store, merged, selected
+from support.authority import authority
 
 PATH = re.compile(r"/(?:api/(?P<core>v1)|apis/(?P<group>[^/]+/[^/]+))(?:/namespaces/(?P<space>[^/]+))?/(?P<plural>[a-z]+)"
                   r"(?:/(?P<name>[^/]+))?(?:/(?P<subresource>[a-z]+))?$")
-
-
-def authority(folder, address="127.0.0.1"):
-    """Makes ca.crt, and server.crt, client.crt with their keys."""
-    os.makedirs(folder, exist_ok=True)
-
-    def openssl(*command):
-        subprocess.run(["openssl", *command], cwd=folder, check=True, capture_output=True)
-
-    new = ["req", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes"]
-    openssl(*new, "-x509", "-days", "2", "-subj", "/CN=test-ca", "-keyout", "ca.key", "-out", "ca.crt",
-            "-addext", "basicConstraints=critical,CA:TRUE", "-addext", "keyUsage=critical,keyCertSign")
-    for name, extra in (("server", f"subjectAltName=DNS:kubernetes.default.svc,DNS:localhost,IP:{address},IP:::1"),
-                        ("client", "extendedKeyUsage=clientAuth")):
-        with open(f"{folder}/{name}.ext", "w", encoding="utf-8") as file:
-            file.write(extra + "\n")
-        openssl(*new, "-subj", f"/O=system:masters/CN={name}", "-keyout", f"{name}.key", "-out", f"{name}.csr")
-        openssl("x509", "-req", "-in", f"{name}.csr", "-CA", "ca.crt", "-CAkey", "ca.key", "-days", "2", "-set_serial",
-                str(uuid.uuid4().int >> 65), "-extfile", f"{name}.ext", "-out", f"{name}.crt")
 
 
 class Handler(http.server.BaseHTTPRequestHandler):
@@ -137,14 +118,17 @@ class Handler(http.server.BaseHTTPRequestHandler):
         has_certificate = self.api.tls and self.connection.getpeercert()
         if token not in self.api.tokens and not has_certificate:
             raise Failure(401, "Unauthorized", "Unauthorized")
+        return None if has_certificate else self.api.account
 
     def serve(self, path, body, fault):
-        self.authenticate()
+        account = self.authenticate()
         match = PATH.match(path)
         kind = match and (match["core"] or match["group"], match["plural"])
         if kind not in KINDS:
             raise Failure(404, "NotFound", "the server could not find the requested resource")
         space, name, subresource, store = match["space"] or "", match["name"], match["subresource"] or "", self.api.store
+        if account:
+            account.check(self.command, self.is_watch, kind, (name, subresource))
         if self.command == "GET" and not name:
             return self.watch(kind, space, fault) if self.is_watch else self.list(kind, space, fault)
         if self.command == "GET":
@@ -154,9 +138,19 @@ class Handler(http.server.BaseHTTPRequestHandler):
             options = json.loads(body or b"{}")
             store.remove(kind, space, name, options.get("preconditions"))
             return self.write(200, {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success"}, fault)
-        item = json.loads(body)
+        return self.change((kind, space, name, subresource), json.loads(body), account, fault)
+
+    def change(self, of, item, account, fault):
+        kind, space, name, subresource = of
+        store = self.api.store
+        if account and self.command in ("POST", "PUT"):
+            account.check_schema(kind, item)
         if self.command == "POST":
             return self.write(201, store.create(kind, space, item), fault)
+        if account:
+            with store.changed:
+                old = store.find(kind, space, name)
+                account.check_status(self.command, (*kind, subresource), old, item if self.command == "PUT" else merged(old, item))
         if self.command == "PUT":
             return self.write(200, store.replace(kind, space, item, subresource), fault)
         if self.headers["Content-Type"] not in ("application/merge-patch+json", "application/apply-patch+yaml"):
@@ -217,6 +211,14 @@ class Handler(http.server.BaseHTTPRequestHandler):
             self.chunk(fault["lines"])
             self.close_connection = True
             return
+        if "drip" in fault:  # spaces, which end no line
+            while not self.api.is_away:
+                self.chunk(b" ")
+                self.api.sleep(fault["drip"])
+        if version == 0:  # any state, with an event for each object of it
+            items, version = store.all(kind, space, self.query)
+            for item in items:
+                self.event("ADDED", item)
         if version < store.oldest:
             self.event("ERROR", Failure(410, "Expired", f"too old resource version: {version} ({store.oldest})").status())
         else:
@@ -226,7 +228,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
 
     def events(self, kind, wanted, version, end, fault):
         store, (space, is_meant), marked = self.api.store, wanted, time.monotonic()
-        while time.monotonic() < end and not self.api.is_away:
+        ends = self.api.ends
+        while time.monotonic() < end and not self.api.is_away and self.api.ends == ends:
             with store.changed:
                 if version < store.oldest and not store.events:
                     return self.event("ERROR", Failure(410, "Expired", "too old resource version").status())
@@ -248,32 +251,26 @@ class Handler(http.server.BaseHTTPRequestHandler):
         return None
 
 
-class Listener(http.server.ThreadingHTTPServer):
-    daemon_threads, block_on_close, allow_reuse_address, request_queue_size = True, False, True, 64
-
-    def handle_error(self, *_):
-        """Clients that hang up, and those that do not trust the certificate."""
-
-
-class Listener6(Listener):
-    address_family = socket.AF_INET6
-
-
 class ApiServer:
     """It listens when it is made. watch_limit: seconds after which it ends a watch; bookmarks: seconds between two."""
 
     def __init__(self, folder="/run/api", *, address="127.0.0.1", tls=True):
         self.folder, self.address, self.port = folder, address, 0
         self.store, self.tokens, self.token = Store(), {"first-token"}, "first-token"
+        self.account = None  # support.api_rights: what who has a token may do; None: everything
         self.lock, self.connections, self.requests, self.faults, self.snapshots = threading.Lock(), set(), [], [], {}
-        self.watch_limit, self.bookmarks, self.is_away, self.tls = 1800, 5, True, None
-        authority(folder, address if ":" not in address else "127.0.0.1")
+        self.watch_limit, self.bookmarks, self.is_away, self.tls, self.ends = 1800, 5, True, None, 0
+        self.certify(tls)
+        self.back()
+
+    def certify(self, tls=True):
+        """Makes an authority and certificates; again: instead of those from before."""
+        authority(self.folder, self.address if ":" not in self.address else "127.0.0.1")
         if tls:
             self.tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-            self.tls.load_cert_chain(f"{folder}/server.crt", f"{folder}/server.key")
-            self.tls.load_verify_locations(f"{folder}/ca.crt")
+            self.tls.load_cert_chain(f"{self.folder}/server.crt", f"{self.folder}/server.key")
+            self.tls.load_verify_locations(f"{self.folder}/ca.crt")
             self.tls.verify_mode = ssl.CERT_OPTIONAL
-        self.back()
 
     @property
     def url(self):
@@ -284,7 +281,7 @@ class ApiServer:
         """Listens, at the port that it had before."""
         if self.is_away:
             self.is_away = False
-            self.listener = (Listener6 if ":" in self.address else Listener)((self.address, self.port), Handler)
+            self.listener = listen(self.address, self.port, Handler)
             self.listener.api, self.port = self, self.listener.server_port
             threading.Thread(target=self.listener.serve_forever, args=(0.05,), daemon=True).start()
 
@@ -306,6 +303,12 @@ class ApiServer:
                 one.shutdown(socket.SHUT_RDWR)
             except OSError:
                 pass
+
+    def end_watches(self):
+        """All, as at their time: without an error."""
+        with self.store.changed:
+            self.ends += 1
+            self.store.changed.notify_all()
 
     def sleep(self, seconds):
         end = time.monotonic() + seconds

@@ -5,14 +5,18 @@ import contextlib
 import json
 import os
 import random
+import re
 import signal
 import socket
 import subprocess
 import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
 
 from support import suite
 from support.agent import PROGRAM
+from support.cnitool import CONF_DIR, finish
+from support.cnitool import start as start_cnitool
 from support.plugin import cni, start
 from support.world import Pod, run, wait_for
 
@@ -27,7 +31,9 @@ def uplink():
 class Node:
     """start() and kill() are those of its agent."""
 
-    def __init__(self, name, engine, *, machine=None, **conf):
+    def __init__(self, name, engine, *, machine=None, env=None, **conf):
+        """env: variables of the agent; conf: keys of its config."""
+        self.env = os.environ | (env or {})
         self.name, self.root, self.process = name, f"/run/nodes/{name}", None
         for path in (f"{self.root}/lib", f"{self.root}/run", "/run/cni", "/var/lib/cni"):
             os.makedirs(path, exist_ok=True)
@@ -52,7 +58,7 @@ class Node:
         with open(f"{self.root}/log", "a", encoding="utf-8") as log:
             self.process = subprocess.Popen(
                 [*self.wrap, PROGRAM, "--config", "/run/none.json", "--blocks-config", f"{self.root}/blocks.json",
-                 "--blocks-metrics-file", f"{self.root}/metrics"], stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+                 "--blocks-metrics-file", f"{self.root}/metrics"], stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=self.env)
 
     def kill(self):
         self.process.kill()
@@ -136,6 +142,22 @@ def address_of(pod):
     return None
 
 
+class Pinging:
+    """Asks from a pod for an address while a with statement lasts; then lost is how many answers there were not."""
+
+    def __init__(self, pod, address):
+        self.command, self.lost = ["nsenter", f"--net={pod.path}", "ping", "-n", "-i0.05", address], None
+
+    def __enter__(self):
+        self.process = subprocess.Popen(self.command, stdout=subprocess.PIPE, text=True)
+        return self
+
+    def __exit__(self, *_):
+        self.process.send_signal(signal.SIGINT)
+        sent, heard = re.search(r"(\d+) packets transmitted, (\d+) received", self.process.communicate(timeout=10)[0]).groups()
+        self.lost = int(sent) - int(heard)
+
+
 class BlocksTest(suite.NodeTest):
     """engine() and objects() are those of an engine: {name: {network, cidr, node, claim}}."""
 
@@ -156,6 +178,45 @@ class BlocksTest(suite.NodeTest):
 
     def nodes(self, count, **conf):
         return [self.make_node(f"n{number}", **conf) for number in range(1, count + 1)]
+
+    def want_more(self, node, held):
+        """As the plugin does where its blocks are 3/4 full."""
+        file = node.file()
+        path = f"{node.root}/lib/blocks/{NETWORK}.want"
+        with open(path + ".new", "w", encoding="utf-8") as want:
+            json.dump({"network": NETWORK, "pool": file["pool"], "fixed": [], "full": [{"set": 0, "blocks": held}], "since": int(time.time())}, want)
+        os.rename(path + ".new", path)
+
+    def first_block(self, node):
+        pod = self.pod()
+        self.assert_ok(node.call("ADD", pod, self.ipam()))
+        return pod
+
+    def pod_with(self, node, address, config=None):
+        """A pod with that address, for which its block is claimed."""
+        pod = self.pod()
+        self.assert_ok(node.call("ADD", pod, config or self.ipam(), args=f"IgnoreUnknown=1;IP={address}"))
+        return pod
+
+    def wait_for_blocks(self, node, *blocks):
+        """Until those that it claimed for later are returned."""
+        self.assertTrue(wait_for(lambda: node.blocks() == set(blocks), 20), f"{node.file()} {node.log}")
+
+    def wait_until_seen(self, node, block, holders):
+        """ADD refuses an address by what the agent saw last, which it writes once in a second."""
+        def seen():
+            return {one["node"] for one in (node.file("nodes") or {"nodes": []})["nodes"] if block in one["blocks"]}
+
+        self.assertTrue(wait_for(lambda: seen() == holders, 10), node.file("nodes"))
+
+    def findings(self, node):
+        """What `cnitool doctor` finds wrong with blocks on the node."""
+        os.makedirs(CONF_DIR, exist_ok=True)
+        config = self.config()
+        with open(f"{CONF_DIR}/{NETWORK}.conflist", "w", encoding="utf-8") as file:
+            json.dump({"cniVersion": config.pop("cniVersion"), "name": config.pop("name"), "plugins": [config]}, file)
+        found = finish(start_cnitool("doctor", "--json", wrap=node.wrap)).json["findings"]
+        return [one["what"] for one in found if one["check"] == "blocks" and one["level"] != "ok"]
 
     def by_node(self):
         out = {}
@@ -210,7 +271,7 @@ class Killer:
     """Kills agents, in a thread, while a with statement lasts."""
 
     def __init__(self, nodes, also=lambda: None, pause=0.15):
-        self.nodes, self.also, self.pause, self.end, self.kills = nodes, also, pause, threading.Event(), 0
+        self.nodes, self.also, self.pause, self.end, self.kills, self.error = nodes, also, pause, threading.Event(), 0, None
 
     def __enter__(self):
         self.thread = threading.Thread(target=self.run)
@@ -220,13 +281,21 @@ class Killer:
     def __exit__(self, *_):
         self.end.set()
         self.thread.join()
+        if self.error:
+            raise self.error
 
     def run(self):
+        try:
+            self.kill_all()
+        except Exception as error:  # noqa: BLE001: whatever it is, it ends the test
+            self.error = error
+
+    def kill_all(self):
         chance = random.Random(7)
         while not self.end.wait(self.pause):
             node = chance.choice(self.nodes)
             node.kill()
             self.kills += 1
-            if self.kills % 4 == 0:
+            if self.kills % 4 == 1:
                 self.also()
             node.start()

@@ -109,7 +109,7 @@ class Agent:
         self.served.append(asked)
         have = read(f"{network}.json") or {"blocks": []}
         blocks, note = have["blocks"], ""
-        for address in asked["fixed"]:
+        for address in [*sorted(leased(network), key=ipaddress.ip_address), *asked["fixed"]]:  # blocks of leases first
             self._claim_with(asked["pool"], ipaddress.ip_address(address), blocks)
         for short in asked["full"]:
             if not self._claim_next(asked["pool"]["ranges"][short["set"]], blocks):

@@ -5,6 +5,7 @@ import uuid
 
 from support import agent, kubelet, ledger
 from support.agent import Agent
+from support.api_rights import Account, node_selector
 from support.api_server import ApiServer
 from support.dra_kubelet import DRIVER, NODE, DraKubelet
 from support.ledger import LedgerTest, make_nic, make_parent, pod_of
@@ -36,6 +37,7 @@ class DraTest(LedgerTest):
             self.skipTest(reason)
         os.makedirs("/run/api", exist_ok=True)
         self.api = ApiServer()
+        self.api.account = Account("patchbay-agent.yaml", NODE)
         self.addCleanup(self.api.stop)
         self.api.create("v1", "nodes", {"metadata": {"name": NODE}})
         make_nic("dev0")
@@ -56,7 +58,8 @@ class DraTest(LedgerTest):
         """A claim that is allocated, and reserved for the pod."""
         users = [{"resource": "pods", "name": pod, "uid": uid or f"uid-{pod}"}] if pod else []
         return self.api.create(API, "resourceclaims", {"metadata": {"name": name}, "spec": {}, "status": {
-            "allocation": {"devices": {"results": list(results), "config": list(config)}}, "reservedFor": users} | status}, "shop")
+            "allocation": {"devices": {"results": list(results), "config": list(config)}, "nodeSelector": node_selector(NODE)},
+            "reservedFor": users} | status}, "shop")
 
     def prepared(self, *claims, pod="web-0"):
         """Prepares claims, and lists them as the pod's: what the kubelet does before a sandbox."""

@@ -7,6 +7,7 @@ import re
 import subprocess
 import uuid
 
+from support.api_rights import Account, node_selector
 from support.api_server import ApiServer
 from support.cluster import Cluster, _text
 from support.dra_kubelet import DRIVER, NODE, DraKubelet
@@ -30,6 +31,7 @@ class DraCluster(Cluster):
 
     def __init__(self, network):
         self.api = ApiServer("/run/api")
+        self.api.account = Account("patchbay-agent.yaml", NODE)
         self.api.create("v1", "nodes", {"metadata": {"name": NODE}})
         self.kubeconfig, self.agent = self.api.kubeconfig(), None
         self.config, self.classes, self.templates, self.deployments, self.claims = {}, {}, {}, {}, {}
@@ -58,7 +60,7 @@ class DraCluster(Cluster):
             if kinds == ["Pod"]:
                 return super().kubectl(words, folder)
             return "".join(self.change(verb, kind, doc) for kind, doc in zip(kinds, docs))
-        if verb in ("rollout", "scale", "get") and rest[0] != "node":
+        if verb in ("rollout", "scale", "get", "wait") and rest[0] != "node":
             return getattr(self, verb)(rest)
         if verb == "exec" and rest[0].startswith("deployment/"):
             return self.pods[f"{rest[0].split('/')[1]}-1"].run(*rest[2:])
@@ -95,6 +97,8 @@ class DraCluster(Cluster):
 
     def apply_DeviceClass(self, name, doc):  # noqa: N802
         self.classes[name] = first(r'\.resource == "(.*?)"', doc)
+        if extended := re.search(r"extendedResourceName: (\S+)", doc):
+            self.templates[extended[1]] = name, None  # the scheduler makes a claim for `resources.limits`
 
     def delete_DeviceClass(self, name, _):  # noqa: N802
         del self.classes[name]
@@ -104,7 +108,7 @@ class DraCluster(Cluster):
         self.templates[name] = first(r"deviceClassName: ([\w-]+)", doc), asked and asked[1]
 
     def apply_Deployment(self, name, doc):  # noqa: N802
-        self.deployments[name] = first(r"resourceClaimTemplateName: ([\w-]+)", doc)
+        self.deployments[name] = first(r"(?:resourceClaimTemplateName: |limits: \{)([\w./-]+)", doc)
         self.start(name, f"{name}-1")
 
     # The scheduler and the kubelet.
@@ -137,7 +141,7 @@ class DraCluster(Cluster):
             self.pods[name] = None
             return
         claim = self.api.create(API, "resourceclaims", {"metadata": {"name": f"{name}-net"}, "spec": {}, "status": {
-            "allocation": {"devices": {"results": [result]}}, "reservedFor": [{"resource": "pods", "name": name, "uid": f"uid-{name}"}]}}, "default")
+            "allocation": {"devices": {"results": [result]}, "nodeSelector": node_selector(NODE)}, "reservedFor": [{"resource": "pods", "name": name, "uid": f"uid-{name}"}]}}, "default")
         self.claims[name] = claim
         self.kubelet.prepare(claim)
         self.kubelet.own_claims("default", name, claim)
@@ -164,12 +168,23 @@ class DraCluster(Cluster):
     # What is asked for.
 
     def rollout(self, words):
+        if words[0] == "restart":
+            config = self.config
+            self.delete_DaemonSet()
+            self.config = config
+            self.apply_DaemonSet()
+            return f"{words[1]} restarted\n"
         assert words[0] == "status", words
         if words[1] == "daemonset/patchbay-agent":
             assert wait_for(lambda: self.kubelet.drivers() and self.slices(), 20), "the driver is not registered"
         else:
             assert self.pods[f"{words[1].removeprefix('deployment/')}-1"], words
         return f"{words[1]} successfully rolled out\n"
+
+    def wait(self, words):
+        name = first(r"^--for=delete pod -l app=(\S+) ", " ".join(words))
+        assert not [pod for pod in self.pods if pod.startswith(f"{name}-")], words
+        return ""
 
     def scale(self, words):
         name = words[0].removeprefix("deployment/")

@@ -6,8 +6,9 @@ import json
 import os
 import shutil
 import subprocess
+import time
 
-from support.api_server import authority
+from support.authority import authority
 from support.world import run, wait_for
 
 PREFIX = "/patchbay"
@@ -45,7 +46,8 @@ class Etcd:
             out |= {"username": self.user[0], "passwordFile": f"{self.folder}/password"}
         return out
 
-    def start(self):
+    def start(self, wait=True):
+        """wait: until etcdctl reaches it, which trusts what clients do."""
         peer = f"http://127.0.0.1:{self.port + 1}"
         command = ["etcd", "--name", "m1", "--data-dir", self.data, "--listen-client-urls", self.url, "--advertise-client-urls", self.url,
                    "--listen-peer-urls", peer, "--initial-advertise-peer-urls", peer, "--initial-cluster", f"m1={peer}", "--logger", "zap",
@@ -55,9 +57,22 @@ class Etcd:
                         "--trusted-ca-file", f"{self.folder}/ca.crt", "--client-cert-auth"]
         with open(f"{self.folder}/log", "a", encoding="utf-8") as log:
             self.process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
-        if not wait_for(self.answers, 20, 0.05):
+        if wait and not wait_for(self.answers, 20, 0.05):
             with open(f"{self.folder}/log", encoding="utf-8") as log:
                 raise RuntimeError("etcd does not answer: " + log.read()[-2000:])
+
+    def certify(self, name, seconds):
+        """A new certificate for server or client, with the key that it has. The time when it ends."""
+        end = int(time.time()) + seconds
+        with open(f"{self.folder}/ca.conf", "w", encoding="ascii") as file:
+            file.write(f"[ca]\ndefault_ca=a\n[a]\ndatabase={self.folder}/index\nnew_certs_dir={self.folder}\nrand_serial=yes\nunique_subject=no\n"
+                       "default_md=sha256\npolicy=p\n[p]\ncommonName=supplied\norganizationName=optional\n")
+        open(f"{self.folder}/index", "w", encoding="ascii").close()
+        run("openssl", "ca", "-batch", "-notext", "-config", f"{self.folder}/ca.conf", "-cert", f"{self.folder}/ca.crt", "-keyfile",
+            f"{self.folder}/ca.key", "-in", f"{self.folder}/{name}.csr", "-out", f"{self.folder}/{name}.new", "-extfile", f"{self.folder}/{name}.ext",
+            "-startdate", time.strftime("%Y%m%d%H%M%SZ", time.gmtime(end - 3600)), "-enddate", time.strftime("%Y%m%d%H%M%SZ", time.gmtime(end)))
+        os.rename(f"{self.folder}/{name}.new", f"{self.folder}/{name}.crt")
+        return end
 
     def answers(self):
         with contextlib.suppress(RuntimeError):
@@ -93,6 +108,6 @@ class Etcd:
         self.kill()
         shutil.rmtree(self.data)
         peer = f"http://127.0.0.1:{self.port + 1}"
-        run("env", "ETCDCTL_API=3", "etcdctl", "snapshot", "restore", path, "--name", "m1", "--data-dir", self.data, "--initial-cluster",
+        run("env", "ETCDCTL_API=3", shutil.which("etcdutl") or "etcdctl", "snapshot", "restore", path, "--name", "m1", "--data-dir", self.data, "--initial-cluster",
             f"m1={peer}", "--initial-advertise-peer-urls", peer)
         self.start()

@@ -1,10 +1,6 @@
-"""Tests of cluster-pool over many nodes with a real etcd."""
+"""Tests of cluster-pool over many nodes with a real etcd, which is away(), back(), and goes back to what it had at save() by restore()."""
 
-import json
-import os
-import time
-
-from support.block_nodes import NETWORK, BlocksTest
+from support.block_nodes import BlocksTest
 from support.etcd import Etcd
 
 
@@ -19,15 +15,14 @@ class EtcdTest(BlocksTest):
     def objects(self):
         return self.etcd.objects()
 
-    def want_more(self, node, held):
-        """As the plugin does where its blocks are 3/4 full."""
-        file = node.file()
-        path = f"{node.root}/lib/blocks/{NETWORK}.want"
-        with open(path + ".new", "w", encoding="utf-8") as want:
-            json.dump({"network": NETWORK, "pool": file["pool"], "fixed": [], "full": [{"set": 0, "blocks": held}], "since": int(time.time())}, want)
-        os.rename(path + ".new", path)
+    def away(self):
+        self.etcd.kill()
 
-    def first_block(self, node):
-        pod = self.pod()
-        self.assert_ok(node.call("ADD", pod, self.ipam()))
-        return pod
+    def back(self):
+        self.etcd.start()
+
+    def save(self):
+        self.etcd.save("/run/etcd/saved")
+
+    def restore(self):
+        self.etcd.restore("/run/etcd/saved")

@@ -6,6 +6,7 @@ import subprocess
 
 from support import suite
 from support.agent import CONFIG, PROGRAM, Agent
+from support.api_rights import Account
 from support.api_server import ApiServer
 from support.world import run, set_up, wait_for
 
@@ -26,6 +27,7 @@ class SlicesTest(suite.NodeTest):
         super().setUp()
         set_up("lo")
         self.api = ApiServer("/run/api")
+        self.api.account = Account("patchbay-agent.yaml", NODE)
         self.addCleanup(self.api.stop)
         self.api.create("v1", "nodes", {"metadata": {"name": NODE}})
 

@@ -24,7 +24,7 @@ TEST_CASE("blocks are released when a Node object has not existed for the time, 
     memory.create(one);
     view.put(one);
   }
-  DeadNodes dead("n1", seconds(3600), engine);
+  DeadNodes dead("n1", seconds(3600), &engine);
   CHECK(dead.look(view, seconds(0)) == 0);
   memory.nodes["n2"] = false;
   for (const int at : {300, 600, 3000}) CHECK(dead.look(view, seconds(at)) == 0);

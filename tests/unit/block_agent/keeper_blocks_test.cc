@@ -46,6 +46,26 @@ TEST_CASE("an agent that was killed between mark and removal returns the block l
   CHECK(node.files().held("net")->blocks.empty());
 }
 
+TEST_CASE("an idle block stays ADD's for as long as the engine does not answer") {
+  Memory memory;
+  Node node(memory, "n1");
+  for (std::uint64_t held = 0; held < 2; ++held) {
+    node.want(held);
+    turn(memory, node);
+  }
+  memory.is_away = true;  // which no event has said yet
+  for (int i = 1; i < 4; ++i) node.keeper->work(i * kTimes.idle);
+  CHECK(node.held().size() == 2);
+  CHECK(node.keeper->totals().errors == 3);
+  node.keeper->failed("memory is away");
+  node.keeper->work(4 * kTimes.idle);
+  CHECK(node.keeper->totals().errors == 4);
+  memory.is_away = false;
+  turn(memory, node, 5 * kTimes.idle);
+  CHECK(node.held().size() == 1);
+  CHECK(claims_in(memory).size() == 1);
+}
+
 TEST_CASE("an engine that was restored from before the claim gets it again, with the same claim") {
   Memory memory;
   Node node(memory, "n1");

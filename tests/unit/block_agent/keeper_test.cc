@@ -123,6 +123,7 @@ TEST_CASE("a node without a Node object claims nothing, because its blocks would
   Memory memory;
   Node node(memory, "n1.lan");
   node.engine = engine_of(memory, true);
+  node.start();
   node.want();
   turn(memory, node);
   CHECK(claims_in(memory).empty());

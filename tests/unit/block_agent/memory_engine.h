@@ -1,7 +1,10 @@
 #pragma once
 
+#include <algorithm>
+#include <functional>
 #include <map>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <vector>
 
@@ -9,8 +12,8 @@
 #include "plugins/cluster-pool/agent/engine.h"
 #include "plugins/cluster-pool/agent/keeper.h"
 
-/// An engine in memory, which several keepers share. Nothing of it is of another thread: a keeper
-/// sees changes when the test passes them on.
+/// An engine in memory, which several keepers share. A keeper sees changes when the test passes
+/// them on.
 namespace block_agent {
 
 struct Memory {
@@ -21,6 +24,8 @@ struct Memory {
   bool is_away = false;
   bool loses_answers = false;  ///< creates a block, and fails all the same
   int calls = 0;
+  int most_at_once = 0;                          ///< calls that were under way together
+  std::function<void(const Object&)> slow = {};  ///< how long a creation takes
 
   void answer() {
     ++calls;
@@ -63,9 +68,27 @@ struct Memory {
   }
 };
 
+/// Creations that are under way.
+struct Calls {
+  std::mutex mutex;
+  int count = 0;
+};
+
 /// \param knows_nodes as Kubernetes does.
 inline Engine engine_of(Memory& memory, bool knows_nodes = false) {
-  Engine out{.create = [&](Object& object) { return memory.create(object); },
+  const auto under_way = std::make_shared<Calls>();
+  Engine out{.create =
+                 [&memory, under_way](Object& object) {
+                   std::unique_lock hold(under_way->mutex);
+                   memory.most_at_once = std::max(memory.most_at_once, ++under_way->count);
+                   if (memory.slow) {
+                     hold.unlock();
+                     memory.slow(object);
+                     hold.lock();
+                   }
+                   --under_way->count;
+                   return memory.create(object);
+                 },
              .replace = [&](const Object& from, Object& to) { return memory.replace(from, to); },
              .remove = [&](const Object& object) { return memory.remove(object); },
              .list = [&](Kind kind) { return memory.list(kind); },

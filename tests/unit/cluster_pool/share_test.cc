@@ -76,12 +76,4 @@ TEST_CASE("share: nearly full is 3/4, unless the node has all blocks") {
   CHECK_FALSE(is_nearly_full(all[0], 13));
 }
 
-TEST_CASE("share: of leases an address of each block is asked for") {
-  blocks::Want want{.network = "net", .pool = pool(kDual)};
-  add_leased(
-      want, {ip("10.5.0.17"), ip("10.5.0.18"), ip("10.5.0.33"), ip("10.9.0.1"), ip("fd00:5::105")});
-  CHECK(want.fixed ==
-        std::vector<netlink::Ip>{ip("10.5.0.17"), ip("10.5.0.33"), ip("fd00:5::105")});
-}
-
 }  // namespace cluster_pool

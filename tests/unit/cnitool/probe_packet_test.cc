@@ -54,6 +54,38 @@ TEST_CASE("an echo has a right checksum, the mark and the size that was asked fo
   CHECK(payload_of({.source = kPod, .target = kOther, .size = 1500}, kMark).size() == 1480);
 }
 
+TEST_CASE("an empty datagram is known by its size and its port") {
+  const Packet packet{.kind = Kind::kDatagram, .source = kPod, .target = kOther, .port = 53};
+  CHECK(payload_of(packet, kMark).empty());
+  const std::uint8_t port = 7;
+  const Bytes sent{static_cast<std::uint8_t>(kMark.port >> 8),
+                   static_cast<std::uint8_t>((kMark.port & 0xff) + port),
+                   0,
+                   53,
+                   0,
+                   8,
+                   0,
+                   0};
+  const auto seen = seen_in(kMark, in_v4(IPPROTO_UDP, kPod, kOther, {}), sent);
+  REQUIRE(seen);
+  CHECK(seen->number == port);
+  CHECK_FALSE(seen->is_answer);
+  Bytes larger = sent;
+  larger[5] = 9;
+  CHECK_FALSE(seen_in(kMark, in_v4(IPPROTO_UDP, kPod, kOther, {}), larger));
+  Bytes lower = sent;
+  lower[0] = 1;
+  CHECK_FALSE(seen_in(kMark, in_v4(IPPROTO_UDP, kPod, kOther, {}), lower));
+  Bytes error{ICMP_DEST_UNREACH, ICMP_PORT_UNREACH, 0, 0, 0, 0, 0, 0};
+  const Bytes inner = in_v4(IPPROTO_UDP, kPod, kOther, sent);
+  error.insert(error.end(), inner.begin(), inner.end());
+  const auto answer =
+      received_by(kMark, IPPROTO_ICMP, kOther, in_v4(IPPROTO_ICMP, kOther, kPod, error));
+  REQUIRE(answer);
+  CHECK(answer->number == port);
+  CHECK(answer->answer.says_no_port());
+}
+
 TEST_CASE("the checksum of a segment is over the pseudo header, too") {
   const Bytes bytes = syn();
   Bytes pseudo(kPod.data(), kPod.data() + 4);
@@ -75,6 +107,19 @@ TEST_CASE("a reply of the run is known by its ID and cookie") {
   CHECK(read(kMark)->token == 77);
   CHECK_FALSE(read({.cookie = kMark.cookie, .id = 0x1235, .port = kMark.port}));
   CHECK_FALSE(read({.cookie = kMark.cookie + 1, .id = kMark.id, .port = kMark.port}));
+}
+
+TEST_CASE("an echo whose ID was translated is known on its way, and no answer to its sender") {
+  Bytes reply = echo();
+  reply[0] = ICMP_ECHOREPLY;
+  reply[4] = 0x77;
+  const auto seen = seen_in(kMark, in_v4(IPPROTO_ICMP, kOther, kPod, {}), reply);
+  REQUIRE(seen);
+  CHECK(seen->is_answer);
+  CHECK(seen->token == 77);
+  CHECK_FALSE(received_by(kMark, IPPROTO_ICMP, kOther, in_v4(IPPROTO_ICMP, kOther, kPod, reply)));
+  const Bytes beginning(reply.begin(), reply.begin() + 8);  // as an ICMP error has it
+  CHECK_FALSE(seen_in(kMark, in_v4(IPPROTO_ICMP, kOther, kPod, {}), beginning));
 }
 
 TEST_CASE("a reply without the token of its echo is none") {

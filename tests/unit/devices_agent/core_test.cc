@@ -11,6 +11,7 @@
 #include <nlohmann/json.hpp>
 
 #include "libcni/common/error.h"
+#include "libcni/daemon/event_loop.h"
 #include "netlink/types/fd.h"
 #include "plugins/devices/agent/pools/pools.h"
 #include "plugins/state/ledger.h"
@@ -62,6 +63,12 @@ cni::Code code_of(const std::function<void()>& call) {
   }
   FAIL("no error");
   return cni::Code::kInternal;
+}
+
+// Some seconds later, by both clocks.
+devices::Moment in(std::int64_t seconds) {
+  return {static_cast<std::int64_t>(std::time(nullptr)) + seconds,
+          cni::EventLoop::now() + std::chrono::seconds(seconds)};
 }
 
 // What the call writes to stderr.
@@ -125,8 +132,7 @@ TEST_CASE("a claim writes the pod, and a pod of another UID waits for the next A
 TEST_CASE("a device of the pod that the kubelet does not list fails the claim") {
   Node node;
   node.core.allocate(kTap, {"tap:1"});
-  const auto now = static_cast<std::int64_t>(std::time(nullptr));
-  node.core.reconcile({{"shop", "web-0", {{kTap, {"tap:1"}}}}}, now + 1);  // the name alone
+  node.core.reconcile({{"shop", "web-0", {{kTap, {"tap:1"}}}}}, in(1));  // the name alone
   CHECK(code_of([&] { node.claim(kPod, {}); }) == cni::Code::kTryAgainLater);
   node.claim(kPod, {"tap:1"});
   CHECK(code_of([&] { node.claim(kPod, {}); }) == cni::Code::kTryAgainLater);
@@ -140,21 +146,20 @@ TEST_CASE("a claim restores an entry that the ledger has lost") {
 
 TEST_CASE("each pod is a matter of the kubelet before the first list, and while an entry is torn") {
   Node node;
-  const auto now = static_cast<std::int64_t>(std::time(nullptr));
   CHECK(node.core.concerns(kPod));
-  node.core.reconcile(kOthers, now);
+  node.core.reconcile(kOthers, in(0));
   CHECK_FALSE(node.core.concerns(kPod));
   const std::string torn = node.folder.file("ledger") + "/tap:1";
   std::ofstream(torn) << "torn";
   CHECK(node.core.concerns(kPod));
   const std::vector<devices::PodDevices> listed = {{"shop", "web-0", {{kTap, {"tap:1"}}}}};
-  for (const int later : {0, 40, 80}) node.core.reconcile(listed, now + later);
+  for (const int later : {0, 40, 80}) node.core.reconcile(listed, in(later));
   CHECK(cni::Dir::exists(torn));  // the pod's ADD comes
-  for (const int later : {100, 140}) node.core.reconcile(kOthers, now + later);
+  for (const int later : {100, 140}) node.core.reconcile(kOthers, in(later));
   CHECK_FALSE(cni::Dir::exists(torn));
   CHECK_FALSE(node.core.concerns(kPod));
   std::ofstream(torn) << R"({"format":9})";
-  for (const int later : {200, 240, 280}) node.core.reconcile(kOthers, now + later);
+  for (const int later : {200, 240, 280}) node.core.reconcile(kOthers, in(later));
   CHECK(cni::Dir::exists(torn));
 }
 
@@ -171,10 +176,9 @@ TEST_CASE("a device is released after two looks, unless a container holds it") {
   node.core.allocate(kTap, {"tap:1", "tap:2"});
   node.claim(kPod, {"tap:1", "tap:2"});
   node.ledger().put_holder("tap:2", {});
-  const auto now = static_cast<std::int64_t>(std::time(nullptr));
-  CHECK_FALSE(node.core.reconcile(kOthers, now + 100));
+  CHECK_FALSE(node.core.reconcile(kOthers, in(100)));
   CHECK(node.entry());
-  node.core.reconcile(kOthers, now + 131);
+  node.core.reconcile(kOthers, in(131));
   CHECK_FALSE(node.entry());
   CHECK(node.entry("tap:2"));
 }
@@ -183,8 +187,7 @@ TEST_CASE("a kubelet that does not know its pods yet frees no device") {
   Node node;
   node.core.allocate(kTap, {"tap:1", "tap:2"});
   node.claim(kPod, {"tap:1"});
-  const auto now = static_cast<std::int64_t>(std::time(nullptr));
-  for (const int later : {1000, 2000, 3000}) node.core.reconcile({}, now + later);
+  for (const int later : {1000, 2000, 3000}) node.core.reconcile({}, in(later));
   CHECK(node.entry("tap:1"));
   CHECK(node.entry("tap:2"));
   CHECK(node.core.concerns({"shop", "plain", "u3"}));
@@ -195,11 +198,10 @@ TEST_CASE("a device is not released as long as the kubelet has the folder of its
   node.core.allocate(kTap, {"tap:1"});
   node.claim(kPod, {"tap:1"});
   std::filesystem::create_directories(node.places().pods + "/u1");
-  const auto now = static_cast<std::int64_t>(std::time(nullptr));
-  for (const int later : {100, 140, 180, 220}) node.core.reconcile(kOthers, now + later);
+  for (const int later : {100, 140, 180, 220}) node.core.reconcile(kOthers, in(later));
   CHECK(node.entry());
   std::filesystem::remove(node.places().pods + "/u1");
-  for (const int later : {260, 300}) node.core.reconcile(kOthers, now + later);
+  for (const int later : {260, 300}) node.core.reconcile(kOthers, in(later));
   CHECK_FALSE(node.entry());
 }
 
@@ -208,10 +210,9 @@ TEST_CASE("on a node without any pod a device is released if the pod's folder wa
   node.core.allocate(kTap, {"tap:1", "tap:2"});
   node.claim(kPod, {"tap:1"});
   const std::string pods = node.places().pods;
-  const auto now = static_cast<std::int64_t>(std::time(nullptr));
   std::int64_t later = 1000;
   const auto look_twice = [&] {
-    for (int n = 0; n < 3; ++n) node.core.reconcile({}, now + (later += 40));
+    for (int n = 0; n < 3; ++n) node.core.reconcile({}, in(later += 400));
   };
   std::filesystem::create_directories(pods + "/u1");
   look_twice();
@@ -228,14 +229,13 @@ TEST_CASE("on a node without any pod a device is released if the pod's folder wa
 TEST_CASE("a promise that no ADD claims is logged once, with the pod if PodResources names it") {
   Node node;
   node.core.allocate(kTap, {"tap:1", "tap:2"});
-  const auto now = static_cast<std::int64_t>(std::time(nullptr));
   const auto look = [&](std::int64_t later) {
     return log_of([&] {
-      node.core.reconcile({{"shop", "web-1", {{kTap, {"tap:2"}}}}}, now + later);
+      node.core.reconcile({{"shop", "web-1", {{kTap, {"tap:2"}}}}}, in(later));
     });
   };
   CHECK(look(20).empty());
-  const std::string said = look(40);
+  const std::string said = look(50);
   CHECK(said.find(R"("level":"warning","what":"claim device: no ADD)") != said.npos);
   CHECK(said.find(R"("device":"tap:1")") != said.npos);
   CHECK(said.find(R"("level":"error","what":"claim device: no ADD)") != said.npos);

@@ -146,8 +146,10 @@ TEST_CASE("lists of the kubelet end no claim") {
   DraNode node;
   node.core.prepare(node.order("c1", {"tap-1"}), kSoon);
   const std::vector<devices::PodDevices> others = {{.space = "a", .name = "b", .devices = {}}};
-  const std::int64_t now = std::time(nullptr) + 10'000;
-  for (const std::int64_t later : {0, 100, 10'000}) node.core.reconcile(others, now + later);
+  for (const int later : {0, 100, 10'000}) {
+    const std::chrono::seconds boot_time(later);
+    node.core.reconcile(others, {std::time(nullptr) + later, boot_time});
+  }
   CHECK(node.entry("tap:1"));
 }
 
@@ -171,12 +173,18 @@ TEST_CASE("ADD gets the devices of its pod's claims, and not without one that is
 TEST_CASE("a pod of a namespace with claims is the kubelet's question, another one is not") {
   DraNode node;
   const std::vector<devices::PodDevices> others = {{.space = "a", .name = "b", .devices = {}}};
-  node.core.reconcile(others, std::time(nullptr));
+  node.core.reconcile(others, {std::time(nullptr), kSoon});
   CHECK_FALSE(node.core.concerns(kOwner));
   node.core.prepare(node.order("c1", {"tap-1"}), kSoon);
   CHECK(node.core.concerns(kOwner));
   CHECK(node.core.concerns({"shop", "web-1", "u2"}));
   CHECK_FALSE(node.core.concerns({"other", "web-1", "u3"}));
+  const Pod plain{"shop", "plain", "u4"};
+  node.core.know_pods([&](const Pod& pod) { return pod.uid == "u4" || pod == kOwner; });
+  CHECK_FALSE(node.core.concerns(plain));
+  CHECK(node.core.concerns({"shop", "plain", "u5"}));
+  CHECK(node.core.concerns(kOwner));  // whatever others say, the ledger has a device of it
+  node.core.know_pods({});
   std::filesystem::remove(node.folder.file("ledger") + "/tap:1");
   CHECK(node.core.concerns(kOwner));  // its entry was lost
 }

@@ -73,7 +73,8 @@ TEST_CASE("a chained plugin that the pool does not have is appended, and no othe
 
 TEST_CASE("the name of the interface is the claim's") {
   CHECK(merged(pool(), {config({{"ifname", "storage"}})}, "nic").ifname == "storage");
-  for (const char* const taken : {"a/b", "lo", "eth0", "a\x1b[2J"}) {
+  for (const char* const taken :
+       {"a/b", "lo", "eth0", "all", "default", "a\x1b[2J", "sixteen-letters-"}) {
     CHECK(refusal(config({{"ifname", taken}})).find("p.ifname: expected a name of a link") == 0);
   }
 }

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "libcni/common/error.h"
+#include "plugins/devices/agent/dra/pod_specs.h"
 
 using devices::Claim;
 using devices::Entries;
@@ -72,6 +73,29 @@ TEST_CASE("a pod of any other form asks for nothing") {
         pod_with({7, nullptr, {{"resources", 7}}}), pod_with({container(7)}),
         pod_with({container({{kNic, -1}, {"a", "x"}, {"b", "1k"}, {"c", ""}})})}) {
     CHECK(init_requests(odd).empty());
+  }
+}
+
+TEST_CASE("a pod asks for no device if its spec says so, and not if it is odd") {
+  using devices::dra::asks_for_no_device;
+  const auto spec = [](Json more) {
+    Json out = {{"containers", {{{"name", "main"}, {"resources", {{"limits", {{"cpu", "1"}}}}}}}}};
+    out.update(more);
+    return Json{{"spec", out}};
+  };
+  CHECK(asks_for_no_device(spec(Json::object())));
+  CHECK(asks_for_no_device(spec({{"resourceClaims", Json::array()}, {"initContainers", nullptr}})));
+  CHECK_FALSE(asks_for_no_device(spec({{"resourceClaims", {{{"name", "nic"}}}}})));
+  CHECK_FALSE(asks_for_no_device(spec({{"schedulingGroup", {{"podGroupName", "g"}}}})));
+  CHECK_FALSE(asks_for_no_device(spec({{"initContainers", {container({{kNic, "1"}})}}})));
+  CHECK_FALSE(asks_for_no_device(spec({{"resources", {{"requests", {{kNic, "1"}}}}}})));
+  for (const Json& odd :
+       {Json(), Json(7), Json({{"spec", 7}}), Json({{"spec", Json::object()}}),
+        spec({{"resourceClaims", 7}}), spec({{"containers", {7}}}), spec({{"initContainers", 7}}),
+        spec({{"ephemeralContainers", {{{"resources", 7}}}}}),
+        spec({{"containers", {{{"resources", {{"limits", 7}}}}}}})}) {
+    CAPTURE(odd.dump());
+    CHECK_FALSE(asks_for_no_device(odd));
   }
 }
 

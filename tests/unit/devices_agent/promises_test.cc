@@ -5,6 +5,7 @@
 using devices::Entry;
 using devices::Fate;
 using devices::Listing;
+using devices::Moment;
 using devices::Pod;
 using devices::PodDevices;
 using devices::Reconciler;
@@ -15,6 +16,9 @@ const std::vector<PodDevices> kListed = {{"shop", "web-0", {{"v.example/nic", {"
 const Listing kListing(kListed);
 const std::vector<PodDevices> kNobody;
 const Listing kEmpty(kNobody);
+
+// Both clocks go on alike.
+Moment at(std::int64_t seconds) { return {seconds, std::chrono::seconds(seconds)}; }
 
 Entry promised(std::int64_t when) {
   return {.id = "a", .resource = "v.example/nic", .promised = when};
@@ -27,52 +31,82 @@ Entry owned(const char* name, const char* uid) {
 
 TEST_CASE("a promised device gets the pod of a list that was asked for after Allocate") {
   Reconciler reconciler;
-  CHECK(reconciler.decide(promised(100), kListing, 101) == Fate::kGetsPod);
-  CHECK(reconciler.decide(promised(100), kListing, 100) == Fate::kStays);
+  CHECK(reconciler.decide(promised(100), kListing, at(101)) == Fate::kGetsPod);
+  CHECK(reconciler.decide(promised(100), kListing, at(100)) == Fate::kStays);
   Entry other = promised(100);
   other.id = "c";
-  CHECK(reconciler.decide(other, kListing, 101) == Fate::kStays);
+  CHECK(reconciler.decide(other, kListing, at(101)) == Fate::kStays);
 }
 
 TEST_CASE("a pod that PodResources named gives way to the next one, a claimed pod does not") {
   Reconciler reconciler;
   Entry entry = owned("old", "");
   entry.promised = 100;
-  CHECK(reconciler.decide(entry, kListing, 101) == Fate::kGetsPod);
+  CHECK(reconciler.decide(entry, kListing, at(101)) == Fate::kGetsPod);
   entry.pod->uid = "5f3a";
-  CHECK(reconciler.decide(entry, kListing, 101) == Fate::kStays);
+  CHECK(reconciler.decide(entry, kListing, at(101)) == Fate::kStays);
   entry = owned("web-0", "");
-  CHECK(reconciler.decide(entry, kListing, 101) == Fate::kStays);
+  CHECK(reconciler.decide(entry, kListing, at(101)) == Fate::kStays);
 }
 
 TEST_CASE("a device is free when two looks 30 s apart do not list it") {
   Reconciler reconciler;
   const Entry entry = owned("web-0", "5f3a");
-  CHECK(reconciler.decide(entry, kEmpty, 1000) == Fate::kStays);
-  CHECK(reconciler.decide(entry, kEmpty, 1029) == Fate::kStays);
-  CHECK(reconciler.decide(entry, kListing, 1030) == Fate::kStays);  // listed again
-  CHECK(reconciler.decide(entry, kEmpty, 1031) == Fate::kStays);
-  CHECK(reconciler.decide(entry, kEmpty, 1061) == Fate::kIsFree);
+  CHECK(reconciler.decide(entry, kEmpty, at(1000)) == Fate::kStays);
+  CHECK(reconciler.decide(entry, kEmpty, at(1029)) == Fate::kStays);
+  CHECK(reconciler.decide(entry, kListing, at(1030)) == Fate::kStays);  // listed again
+  CHECK(reconciler.decide(entry, kEmpty, at(1031)) == Fate::kStays);
+  CHECK(reconciler.decide(entry, kEmpty, at(1061)) == Fate::kIsFree);
 }
 
 TEST_CASE("a device in a pod is never free, an unclaimed promise after 10 minutes and two looks") {
   Reconciler reconciler;
   Entry held = owned("web-0", "5f3a");
   held.holder = devices::Holder{};
-  CHECK(reconciler.decide(held, kEmpty, 1000) == Fate::kStays);
-  CHECK(reconciler.decide(held, kEmpty, 9000) == Fate::kStays);
-  CHECK(reconciler.decide(promised(1000), kEmpty, 1600) == Fate::kStays);
-  CHECK(reconciler.decide(promised(1000), kEmpty, 1601) == Fate::kStays);
-  CHECK(reconciler.decide(promised(1000), kEmpty, 1631) == Fate::kIsFree);
-  CHECK(reconciler.decide(promised(9000), kEmpty, 1700) == Fate::kStays);  // the clock was wrong
-  CHECK(reconciler.decide(promised(9000), kEmpty, 1730) == Fate::kIsFree);
+  CHECK(reconciler.decide(held, kEmpty, at(1000)) == Fate::kStays);
+  CHECK(reconciler.decide(held, kEmpty, at(9000)) == Fate::kStays);
+  for (const int now : {1000, 1600, 1601}) {
+    CHECK(reconciler.decide(promised(1000), kEmpty, at(now)) == Fate::kStays);
+  }
+  CHECK(reconciler.decide(promised(1000), kEmpty, at(1631)) == Fate::kIsFree);
 }
 
 TEST_CASE("Allocate between two looks keeps the device") {
   Reconciler reconciler;
   Entry entry = owned("web-0", "5f3a");
-  CHECK(reconciler.decide(entry, kEmpty, 1000) == Fate::kStays);
+  CHECK(reconciler.decide(entry, kEmpty, at(1000)) == Fate::kStays);
   entry.promised = 1010;
-  CHECK(reconciler.decide(entry, kEmpty, 1040) == Fate::kStays);
-  CHECK(reconciler.decide(entry, kEmpty, 1070) == Fate::kIsFree);
+  CHECK(reconciler.decide(entry, kEmpty, at(1040)) == Fate::kStays);
+  CHECK(reconciler.decide(entry, kEmpty, at(1070)) == Fate::kIsFree);
+}
+
+TEST_CASE("a clock that is set neither shortens nor lengthens a promise") {
+  for (const std::int64_t jump : {-100'000, 100'000}) {
+    CAPTURE(jump);
+    Reconciler reconciler;
+    const auto later = [&](int seconds) {
+      return Moment{5000 + jump + seconds, std::chrono::seconds(5000 + seconds)};
+    };
+    CHECK(reconciler.decide(promised(5000), kEmpty, at(5000)) == Fate::kStays);
+    CHECK_FALSE(reconciler.is_overdue(promised(5000), later(29)));
+    CHECK(reconciler.is_overdue(promised(5000), later(30)));
+    CHECK_FALSE(reconciler.is_overdue(promised(5000), later(31)));
+    CHECK(reconciler.decide(promised(5000), kEmpty, later(600)) == Fate::kStays);
+    CHECK(reconciler.decide(promised(5000), kEmpty, later(601)) == Fate::kStays);
+    CHECK(reconciler.decide(promised(5000), kEmpty, later(630)) == Fate::kStays);
+    CHECK(reconciler.decide(promised(5000), kEmpty, later(631)) == Fate::kIsFree);
+    const Entry entry = owned("web-0", "5f3a");
+    Reconciler other;
+    CHECK(other.decide(entry, kEmpty, at(5000)) == Fate::kStays);
+    CHECK(other.decide(entry, kEmpty, later(29)) == Fate::kStays);
+    CHECK(other.decide(entry, kEmpty, later(30)) == Fate::kIsFree);
+  }
+}
+
+TEST_CASE("another agent begins with the time of a promise anew") {
+  Reconciler reconciler;
+  CHECK(reconciler.decide(promised(1000), kEmpty, at(9000)) == Fate::kStays);
+  CHECK(reconciler.decide(promised(1000), kEmpty, at(9600)) == Fate::kStays);
+  CHECK(reconciler.decide(promised(1000), kEmpty, at(9601)) == Fate::kStays);
+  CHECK(reconciler.decide(promised(1000), kEmpty, at(9631)) == Fate::kIsFree);
 }

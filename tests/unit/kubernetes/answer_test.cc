@@ -65,6 +65,23 @@ TEST_CASE("an error of something else than an API server is its status") {
   CHECK_FALSE(wrong.is_passing());
 }
 
+TEST_CASE("an error has the causes that the sentence lacks, and says what RBAC lacks") {
+  const auto text = [](int status, const char* more) {
+    const std::string body = std::string(R"({"kind":"Status","reason":"R","message":)") + more;
+    return std::string(error_of("put '/x'", {.status = status, .body = body}).what());
+  };
+  CHECK(text(422, R"("a is invalid: f: Required","details":{"causes":[
+    {"field":"f","message":"Required"}, {"field":"g","message":"Too long\u001b"},
+    {"message":"bad"}, {"field":"h"}, 7]}})") ==
+        "put '/x': 422 R: a is invalid: f: Required; g: Too long?; bad");
+  CHECK(text(422, R"("odd","details":{"causes":7}})") == "put '/x': 422 R: odd");
+  CHECK(text(422, R"("odd","details":7})") == "put '/x': 422 R: odd");
+  CHECK(text(403, R"("User \"u\" cannot get resource \"pods\""})") ==
+        "put '/x': 403 R: User \"u\" cannot get resource \"pods\"; no Role or ClusterRole bound to "
+        "that user allows it");
+  CHECK(text(403, R"("denied by a webhook"})") == "put '/x': 403 R: denied by a webhook");
+}
+
 TEST_CASE("a long sentence of a server is cut") {
   const std::string body = R"({"kind":"Status","message":")" + std::string(100'000, 'x') + "\"}";
   CHECK(std::string(error_of("get", {.status = 500, .body = body}).what()).size() < 1100);

@@ -6,17 +6,26 @@
 #include <fstream>
 
 using netlink::bpf::kernel_symbols;
+using netlink::bpf::shows_kernel_symbols;
 
 namespace {
 
 // A file as /proc/kallsyms, for one call.
-std::map<std::uint64_t, std::string> symbols_in(const char* text,
-                                                const std::vector<std::uint64_t>& addresses) {
+auto with_file(const char* text, const auto& call) {
   const auto path = std::filesystem::temp_directory_path() / "patchbay_kallsyms_test";
   std::ofstream(path) << text;
-  auto out = kernel_symbols(addresses, path.string());
+  auto out = call(path.string());
   std::filesystem::remove(path);
   return out;
+}
+
+std::map<std::uint64_t, std::string> symbols_in(const char* text,
+                                                const std::vector<std::uint64_t>& addresses) {
+  return with_file(text, [&](const std::string& path) { return kernel_symbols(addresses, path); });
+}
+
+bool shows(const char* text) {
+  return with_file(text, [](const std::string& path) { return shows_kernel_symbols(path); });
 }
 
 constexpr const char kText[] =
@@ -42,4 +51,10 @@ TEST_CASE("hidden addresses and a file that does not exist give no names") {
   CHECK(symbols_in("0000000000000000 T nf_hook_slow\n", {0x2000}).at(0x2000).empty());
   CHECK(kernel_symbols({0x2000}, "/nonexistent").at(0x2000).empty());
   CHECK(kernel_symbols({}).empty());
+}
+
+TEST_CASE("a file shows addresses where a function has one, whatever the data of processors have") {
+  CHECK(shows("0000000000000000 A fixed_percpu_data\n0000000000001000 T kfree_skb\n"));
+  CHECK_FALSE(shows("0000000000000000 A fixed_percpu_data\n0000000000000000 T kfree_skb\n"));
+  CHECK_FALSE(shows_kernel_symbols("/nonexistent"));
 }

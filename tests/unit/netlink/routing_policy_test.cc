@@ -97,6 +97,10 @@ TEST_CASE("goto leaves out the rules in between, and suppressed prefixes do not 
   const Decision found = decide({skip, drop, narrow, lookup(100, 77)}, routes, {{kRouter}});
   REQUIRE(found.route);
   CHECK(found.route->link == 2);
+  REQUIRE(found.jump);
+  CHECK(found.jump->str() == "from all goto 90");
+  REQUIRE(found.suppressor);
+  CHECK(found.suppressor->str() == "from all lookup main suppress_prefixlength 0");
 }
 
 TEST_CASE("a rule is decoded with all that it selects by, and what is unknown is said") {

@@ -2,6 +2,8 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
+#include <array>
 #include <limits>
 #include <string>
 
@@ -156,6 +158,31 @@ TEST_CASE("a foreign slice with a generation at the end of the numbers is correc
       CHECK(plan_of(own, wish(contents, restarted.generation)).empty());
       CHECK(plan_of(own, wish(contents)).empty());
     }
+  }
+}
+
+TEST_CASE("two instances agree after a generation at the end of the numbers") {
+  constexpr auto kCounted = std::int64_t{1} << 62;
+  const std::vector<Json> contents = {content("a"), content("b")};
+  for (const std::int64_t generation : {kCounted - 1, kCounted, kCounted + 1}) {
+    CAPTURE(generation);
+    OwnSlices own = published(contents);
+    own[slice_name(kUs, 0)].generation = generation;
+    own[slice_name(kUs, 0)].digest = "other";
+    std::array<std::int64_t, 2> highest{1, 0};  // as each remembers it; the second has just started
+    int writes = 0;
+    for (std::size_t turn = 0; turn < 12; ++turn) {
+      std::int64_t& mine = highest.at(turn % 2);
+      const Wish of = wish(contents, mine);
+      const Plan plan = plan_of(own, of);
+      carry_out(own, plan, of, contents);
+      if (!plan.empty()) ++writes;
+      if (!plan.empty()) mine = devices::dra::remembered(std::max(mine, plan.generation));
+      mine = devices::dra::remembered(std::max(mine, highest_generation(own)));
+    }
+    CHECK(writes <= 2);
+    CHECK(plan_of(own, wish(contents, highest[0])).empty());
+    CHECK(plan_of(own, wish(contents, highest[1])).empty());
   }
 }
 

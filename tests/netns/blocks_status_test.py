@@ -1,0 +1,58 @@
+#!/usr/bin/env python3
+"""`patchbay-agent status` with blocks of cluster-pool: true of the agent, whatever its etcd does, as probes of a DaemonSet need it;
+and many ADDs at once on one node."""
+
+import os
+import subprocess
+import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+from support import agent, suite  # noqa: E402
+from support.etcd_nodes import EtcdTest  # noqa: E402
+from support.world import Pod, wait_for  # noqa: E402
+
+
+PODS = int(os.environ.get("PATCHBAY_PODS", "40"))
+
+
+class Status(EtcdTest):
+    def status(self, node):
+        return subprocess.run([*node.wrap, agent.PROGRAM, "--config", "/run/none.json", "--blocks-config", f"{node.root}/blocks.json", "status"],
+                              capture_output=True, text=True, check=False, timeout=30)
+
+    def test_status_says_engine_and_blocks_and_fails_without_the_agent_alone(self):
+        self.serve()
+        node, = self.nodes(1)
+        self.first_block(node)
+        done = self.status(node)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertRegex(done.stdout, r"blocks of node n1: etcd is there, last heard \d+ s ago\nlab: 1 blocks, 1 of 1[46] addresses used, 0 lost\n")
+        self.etcd.kill()
+        self.assertTrue(wait_for(lambda: "etcd is away" in self.status(node).stdout, 15), node.log)
+        done = self.status(node)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("pods start from the blocks that this node has", done.stderr)
+        self.etcd.start()
+        self.assertTrue(wait_for(lambda: "etcd is there" in self.status(node).stdout, 20), node.log)
+        node.kill()
+        self.assertEqual(self.status(node).returncode, 1)
+        node.start()
+
+    def test_pods_that_start_at_once_get_their_blocks_together(self):
+        self.serve()
+        node, = self.nodes(1)
+        begun = time.monotonic()
+        with ThreadPoolExecutor(PODS) as pool:
+            done = list(pool.map(lambda number: node.call("ADD", Pod(f"p{number}"), self.ipam()), range(PODS)))
+        took = time.monotonic() - begun
+        found = {self.assert_ok(one)["ips"][0]["address"] for one in done}
+        self.assertEqual(len(found), PODS)
+        print(f"# {PODS} pods at once: {took:.1f} s, {len(node.blocks())} blocks", flush=True)
+        self.assertLessEqual(len(node.blocks()), PODS // 12 + 2)  # a quarter of the addresses is free after the last claim
+        self.assert_settled([node])
+
+
+if __name__ == "__main__":
+    suite.main(needs=("etcd", "etcdctl")) if not agent.why_impossible() else sys.exit(suite.SKIPPED)
