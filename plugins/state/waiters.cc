@@ -2,7 +2,6 @@
 
 #include <fcntl.h>
 
-#include <cerrno>
 #include <cstdint>
 #include <optional>
 #include <random>
@@ -73,12 +72,10 @@ Fd opened(const cni::Dir& dir, const std::string& network, int flags) {
 }  // namespace
 
 Waiter::Waiter(const cni::Dir& dir, const std::string& network)
-    : file_(opened(dir, network, O_CREAT)) {
-  if (file_) return;
-  throw netlink::Error(cni::cat("open '", dir.path(), "/", name_of(network), "'"), errno);
-}
+    : file_(opened(dir, network, O_CREAT)) {}
 
 bool Waiter::wait_for(const std::vector<std::size_t>& sets) noexcept try {
+  if (!file_) return false;
   struct flock all = lock_of({0, kMaxSlots << kBits}, F_UNLCK);
   ::fcntl(file_.get(), F_OFD_SETLK, &all);
   std::random_device random;

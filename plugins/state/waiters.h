@@ -14,11 +14,11 @@ namespace blocks {
 
 class Waiter {
  public:
-  /// \throws netlink::Error where the file cannot be made.
   Waiter(const cni::Dir& dir, const std::string& network);
 
   /// For an address of each of these sets, from now on; without one, of a fixed address. False:
-  /// refused, as on a file system without such locks, and the agent does not see it.
+  /// the agent does not see it, as on a full disk, or a file system without such locks. It serves
+  /// a want for some time all the same.
   bool wait_for(const std::vector<std::size_t>& sets) noexcept;
 
  private:

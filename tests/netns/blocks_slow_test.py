@@ -62,6 +62,19 @@ class Slow:
         # For each network two lists, the size of its blocks, and a block: one after another 16 answers, and that to connect.
         self.assertLess(took, 12 * SLOW)
 
+    def test_an_agent_ends_at_once_though_calls_of_several_networks_are_under_way(self):
+        self.serve()
+        node, = self.nodes(1)
+        self.first_block(node)
+        self.delay(20)
+        with ThreadPoolExecutor(8) as pool:
+            waiting = [pool.submit(node.call, "ADD", Pod(f"p{number}"), self.ipam(2) | {"name": f"lab{number}"}) for number in range(8)]
+            for one in waiting:
+                self.assertNotEqual(one.result().status, 0)
+        begun = time.monotonic()
+        self.assertEqual(node.end(), 0, node.log)
+        self.assertLess(time.monotonic() - begun, 3, node.log)
+
 
 class Etcd(Slow, EtcdTest):
     def serve(self):

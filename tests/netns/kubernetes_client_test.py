@@ -3,6 +3,7 @@
 
 import json
 import os
+import socket
 import sys
 import time
 
@@ -10,7 +11,7 @@ sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 from support import suite  # noqa: E402
 from support.api_client import NODES, ClientTest, main  # noqa: E402
 from support.api_server import ApiServer, authority  # noqa: E402
-from support.world import wait_for  # noqa: E402
+from support.world import run, wait_for  # noqa: E402
 
 ROOT = "/run/pod"
 
@@ -204,6 +205,31 @@ class Calls(ClientTest):
         self.assertEqual(client.ask("get")["reason"], "Stopped")
         self.assertEqual(client.end(), 0)
         self.assertLess(time.monotonic() - begun, 1)
+
+    def test_stop_ends_a_call_that_waits_for_the_name_of_the_server(self):
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as silent:
+            silent.bind(("127.0.0.1", 53))
+            silent.settimeout(5)
+            place = os.path.realpath("/etc/resolv.conf")
+            os.makedirs(os.path.dirname(place), exist_ok=True)
+            for path in (place, "/run/silent"):
+                with open(path, "a", encoding="ascii") as file:
+                    file.write("nameserver 127.0.0.1\n" if path == "/run/silent" else "")
+            run("mount", "--bind", "/run/silent", place)
+            where = self.api.kubeconfig()
+            with open(where, "r+", encoding="utf-8") as file:
+                text = file.read().replace(self.api.url, "https://api.example.com:6443")
+                file.seek(0)
+                file.truncate()
+                file.write(text)
+            client = self.client(where, deadline=60000)
+            number = client.send("get", path=f"{NODES}/n1")
+            silent.recv(512)
+            begun = time.monotonic()
+            client.send("stop")
+            self.assertEqual(client.next(lambda line: line.get("id") == number)["reason"], "Stopped")
+            self.assertEqual(client.end(), 0)
+            self.assertLess(time.monotonic() - begun, 1)
 
 
 if __name__ == "__main__":

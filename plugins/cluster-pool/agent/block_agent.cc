@@ -145,10 +145,11 @@ bool BlockAgent::Impl::is_its_turn() {
 
 void BlockAgent::Impl::begin() {
   loop.after(kTurnPause, &turn_at, [this] { begin(); });  // also after an error
-  if (!is_its_turn()) return;
-  keeper.emplace(self, Keeper::Times{conf.idle, conf.settle}, engine,
-                 blocks::Folder::create(folder.path()));
-  loop.at(cni::kNever, &turn_at, {});
+  if (!turn && !is_its_turn()) return;
+  if (!keeper) {
+    keeper.emplace(self, Keeper::Times{conf.idle, conf.settle}, engine,
+                   blocks::Folder::create(folder.path()));
+  }
   watch.add(folder.path());
   if (watch.fd() >= 0) {
     loop.watch(watch.fd(), [this] {
@@ -160,12 +161,13 @@ void BlockAgent::Impl::begin() {
     });
   }
   poll();
-  if (engine.has_node) {
+  if (engine.has_node && !dead) {
     dead.emplace(conf.node, conf.node_gone,
                  keeper->with_view([](const View&, const Engine& outside) { return &outside; }));
     loop.after(dead->pause(), &nodes_at, [this] { look_at_nodes(); });
   }
   follow();
+  loop.at(cni::kNever, &turn_at, {});
   is_serving = true;
   cni::log(Level::kInfo, "serve blocks", {{"node", conf.node}, {"engine", engine.name}});
 }

@@ -38,9 +38,14 @@ struct Free {
   const blocks::Held& held;
   std::vector<Cidr> chosen;
 
+  // Of this node's own blocks the engine may have been seen to have none, as after a restore.
   bool has(const Cidr& block) const {
+    const auto overlaps = [&](const blocks::Block& own) {
+      return own.cidr.contains(block.ip) || block.contains(own.cidr.ip);
+    };
     return view.overlapping(held.network, block) == nullptr &&
-           std::ranges::find(chosen, block) == chosen.end();
+           std::ranges::find(chosen, block) == chosen.end() &&
+           std::ranges::none_of(held.blocks, overlaps);
   }
 };
 

@@ -7,6 +7,7 @@
 #include "libcni/common/error.h"
 #include "libcni/daemon/log.h"
 #include "plugins/leases/block.h"
+#include "plugins/state/waiters.h"
 
 namespace block_agent {
 
@@ -34,6 +35,16 @@ void Keeper::begin_settling(Time now) {
   seen_.is_settling = true;
   ++restores_;
   for (auto& [name, one] : networks_) one.pinned = {};
+}
+
+// Other nodes' claims are missing, too, perhaps. The next process is to know that as well.
+void Keeper::found_lost(const Network& of, const blocks::Block& block) {
+  cni::log(Level::kWarning, "claimed a block again, which the engine had lost",
+           {{"network", of.held->network}, {"block", block.cidr.str()}});
+  const Time now = cni::EventLoop::now() + of.ahead;  // the call may have taken minutes
+  if (block.state != blocks::State::kHeld || now < settled_at_) return;
+  begin_settling(now);
+  seen_.write(folder_);
 }
 
 // A revision that goes backwards: the engine has forgotten the last claims.
@@ -171,6 +182,7 @@ Keeper::Time Keeper::work(const std::string& network, Time now) {
 Keeper::Time Keeper::work_on(const std::string& network, Time now) {
   const auto want = folder_.want(network);
   Network& of = load(network);
+  of.ahead = now - cni::EventLoop::now();
   if (!of.held && !want) {
     forget(network);
     return cni::kNever;
@@ -178,8 +190,11 @@ Keeper::Time Keeper::work_on(const std::string& network, Time now) {
   if (!of.held) of.held = blocks::Held{.network = network, .node = self_.node, .pool = want->pool};
   if (want && is_over(of, *want, now)) {
     cni::log(Level::kInfo, "forget a want, because no ADD waits any more", {{"network", network}});
-    folder_.served(*want);
     of.unwaited.reset();
+    const Outside outside(mutex_);
+    folder_.served(*want);
+    // An ADD that has just begun saw it, and wrote none.
+    if (blocks::are_waiting(folder_.dir(), network)) folder_.ask(*want);
     return now;
   }
   const Time over_at = want ? of.unwaited_at + kWantLasts : cni::kNever;
@@ -193,7 +208,7 @@ Keeper::Time Keeper::work_on(const std::string& network, Time now) {
     seen_.is_settling = false;
     seen_.write(folder_);
   }
-  check_blocks(of, now);
+  check_blocks(of);
   adopt(of);
   const Time next = attend(of, want, now);
   return std::min({next, return_idle(of, now), write_nodes(network, of, now)});
@@ -218,6 +233,7 @@ Keeper::Time Keeper::attend(Network& of, const std::optional<blocks::Want>& want
     return cni::kNever;
   }
   if (!serve(of, *want, now)) return now + kRetry;
+  const Outside outside(mutex_);                     // an ADD may hold up the lock of the folder
   return folder_.served(*want) ? cni::kNever : now;  // now: the plugin has added to it
 }
 

@@ -54,8 +54,7 @@ class Keeper {
   std::vector<std::string> networks() const { return folder_.networks(); }
   /// Does what can be done now for the network. Returns when to be called again at the latest.
   Time work(const std::string& network, Time now);
-  /// The same for all networks, one after the other.
-  Time work(Time now);
+  Time work(Time now);  ///< the same for all networks, one after the other
 
   /// fn gets what was seen, and the engine, whose calls are made outside of the keeper's mutex.
   template <class Fn>
@@ -83,6 +82,7 @@ class Keeper {
   Time work_on(const std::string& network, Time now);
   Time attend(Network& of, const std::optional<blocks::Want>& want, Time now);
   void begin_settling(Time now);
+  void found_lost(const Network& of, const blocks::Block& block);
   void put(Network& of);
   void complain(const std::string& network, const std::exception& e);
   void note(Network& of, const std::string& text);
@@ -90,8 +90,8 @@ class Keeper {
   Object object_of(const blocks::Held& held, const blocks::Block& block) const;
 
   // keeper_blocks.cc: whose the blocks are.
-  void check_blocks(Network& of, Time now);
-  bool check(Network& of, blocks::Block& block, Time now);
+  void check_blocks(Network& of);
+  bool check(Network& of, blocks::Block& block);
   bool is_renamed(const Network& of, const Object& from);
   bool take_back(Network& of, blocks::Block& block, const Object& from, Object& mine);
   void lose(Network& of, blocks::Block& block, const Object& holder);
@@ -113,7 +113,7 @@ class Keeper {
   void plan_fixed(const Network& of, const netlink::Ip& ip, Plan& plan) const;
   std::size_t lacking_in(const Network& of, const blocks::Want& want, std::size_t set) const;
   bool conclude(Network& of, const Plan& plan, Time now);
-  void claim_all(Network& of, const std::vector<netlink::Cidr>& blocks);
+  bool claim_all(Network& of, const std::vector<netlink::Cidr>& blocks);
   bool take(Network& of, const Object& object, const Answer& answer);
   std::vector<Answer> create_all(std::vector<Object>& objects);
   std::uint64_t free_in(const Network& of, std::size_t set) const;

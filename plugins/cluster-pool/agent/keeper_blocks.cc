@@ -21,10 +21,10 @@ constexpr std::chrono::milliseconds kLeaseLock{2'000};
 }  // namespace
 
 // Each block against what the engine was seen to have. An error leaves the others for later.
-void Keeper::check_blocks(Network& of, Time now) {
+void Keeper::check_blocks(Network& of) {
   blocks::Held& held = *of.held;
   for (std::size_t i = 0; i < held.blocks.size();) {
-    if (check(of, held.blocks[i], now)) {
+    if (check(of, held.blocks[i])) {
       ++i;
       continue;
     }
@@ -38,7 +38,7 @@ void Keeper::check_blocks(Network& of, Time now) {
 }
 
 // False: the node does not have the block any more.
-bool Keeper::check(Network& of, Block& block, Time now) {
+bool Keeper::check(Network& of, Block& block) {
   Object mine = object_of(*of.held, block);
   const auto& seen = view_.blocks(of.held->network);
   const auto there = seen.find(block.cidr.ip);
@@ -58,9 +58,7 @@ bool Keeper::check(Network& of, Block& block, Time now) {
     if (is_mine) mine.version = other->version;
     other.reset();
   } else if (!other) {
-    if (block.state == State::kHeld && now >= settled_at_) begin_settling(now);
-    cni::log(Level::kWarning, "claimed a block again, which the engine had lost",
-             {{"network", of.held->network}, {"block", block.cidr.str()}});
+    found_lost(of, block);
   }
   view_.put(other ? *other : mine);
   if (other && other->node == self_.node && other->machine == self_.machine) {

@@ -73,9 +73,7 @@ bool Keeper::serve(Network& of, const blocks::Want& want, Time now) {
     if (restores != restores_) return false;
     const Plan plan = plan_of(of, want);
     if (plan.blocks.empty()) return conclude(of, plan, now);
-    const auto before = totals_.claims;
-    claim_all(of, plan.blocks);
-    if (totals_.claims != before) tries = 0;
+    if (claim_all(of, plan.blocks)) tries = 0;
   }
   throw cni::Error(cni::Code::kTryAgainLater,
                    cat("claim a block of network '", of.held->network,
@@ -190,13 +188,18 @@ std::vector<Keeper::Answer> Keeper::create_all(std::vector<Object>& objects) {
   return out;
 }
 
-// What was claimed is in the file before an error of another one is thrown.
-void Keeper::claim_all(Network& of, const std::vector<Cidr>& all) {
+// What was claimed is in the file before an error of another one is thrown. False: nothing.
+bool Keeper::claim_all(Network& of, const std::vector<Cidr>& all) {
   std::vector<Object> objects;
   for (const Cidr& cidr : all) {
     objects.push_back(object_of(*of.held, {.cidr = cidr, .claim = new_claim()}));
   }
+  const auto restores = restores_;
   const auto answers = create_all(objects);
+  if (restores != restores_) {  // they may be others', which claim them again; adopt() is next
+    throw cni::Error(cni::Code::kTryAgainLater,
+                     cat(engine_.name, " was restored while blocks were claimed"));
+  }
   std::exception_ptr error;
   bool is_changed = false;
   for (std::size_t i = 0; i < objects.size(); ++i) {
@@ -208,6 +211,7 @@ void Keeper::claim_all(Network& of, const std::vector<Cidr>& all) {
   }
   if (is_changed) put(of);
   if (error) std::rethrow_exception(error);
+  return is_changed;
 }
 
 // False: another node has it, or this one since a call whose answer was lost: adopt() removes that.

@@ -104,10 +104,13 @@ bool Keeper::may_return(const Network& of, const Block& block, const std::vector
 // does not answer is found before the mark, which would take the block from ADD for as long.
 void Keeper::give_back(Network& of, const netlink::Cidr& cidr) {
   Object mine = object_of(*of.held, *std::ranges::find(of.held->blocks, cidr, &Block::cidr));
-  if (const auto there = engine_.create(mine); there && !there->is_claim_of(mine)) {
-    return view_.put(*there);  // check() is next
-  }
+  const auto there = engine_.create(mine);
   const auto block = std::ranges::find(of.held->blocks, cidr, &Block::cidr);
+  if (!there) {
+    view_.put(mine);
+    return found_lost(of, *block);
+  }
+  if (!there->is_claim_of(mine)) return view_.put(*there);  // check() is next
   {
     auto store = store_of(*of.held);
     if (!store) return;

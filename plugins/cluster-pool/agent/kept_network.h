@@ -26,6 +26,7 @@ struct KeptNetwork {
   bool is_blind = false;                          ///< their folder is not there, as was logged
   std::optional<blocks::Want> unwaited = {};      ///< the want for which no ADD waits
   Time unwaited_at{0};                            ///< when that was seen first
+  Time ahead{0};  ///< of the clock: what work() was called with. It goes on during calls
 };
 
 }  // namespace block_agent

@@ -11,8 +11,7 @@ void Workers::run(const std::string& key, Task task) {
   const std::lock_guard hold(mutex_);
   if (is_stopped_) return;
   const bool is_new = tasks_.insert_or_assign(key, std::move(task)).second;
-  if (!is_new || busy_.contains(key)) return;
-  order_.push_back(key);
+  if (is_new && !busy_.contains(key)) order_.push_back(key);
   if (idle_ < order_.size() && threads_.size() < most_) {
     threads_.emplace_back([this] { work(); });
   }

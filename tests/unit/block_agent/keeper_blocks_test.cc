@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "plugins/cluster-pool/agent/choice.h"
 #include "plugins/cluster-pool/agent/keeper.h"
 #include "tests/unit/block_agent/node.h"
 
@@ -215,6 +216,15 @@ TEST_CASE("a node that was renamed keeps its blocks, and the engine has its new 
   CHECK(node.held() == std::set<std::string>{cidr});
   CHECK(claims_in(memory) == std::set<std::string>{cidr + " of new"});
   CHECK(node.files().held("net")->node == "new");
+}
+
+TEST_CASE("a block of this node is not free, though the engine was seen without it") {
+  Memory memory;
+  const Node node(memory, "n1", "", "10.5.0.0/28");
+  blocks::Held held{.network = "net", .node = "n1", .pool = node.pool};
+  CHECK(free_blocks({node.pool.sets[0], 2}, View(), held).size() == 1);
+  held.blocks.push_back({.cidr = *Cidr::parse("10.5.0.0/28"), .claim = new_claim()});
+  CHECK(free_blocks({node.pool.sets[0], 2}, View(), held).empty());
 }
 
 TEST_CASE("two machines with one name claim nothing") {

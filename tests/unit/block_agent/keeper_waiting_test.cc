@@ -141,6 +141,77 @@ TEST_CASE("an engine that has lost claims, at whatever revision, gets no new one
   CHECK(claims_in(memory).size() == 2);
 }
 
+TEST_CASE("a process that begins after claims were missing claims nothing for a while, either") {
+  Memory memory;
+  Node node(memory, "n1");
+  node.want();
+  turn(memory, node);
+  std::erase_if(memory.objects, [](const auto& one) { return one.second.kind == Kind::kBlock; });
+  turn(memory, node, seconds(1));
+  REQUIRE(claims_in(memory).size() == 1);
+  node.start();
+  node.want(1);
+  turn(memory, node, seconds(2));
+  CHECK(claims_in(memory).size() == 1);
+  turn(memory, node, seconds(62));
+  CHECK(claims_in(memory).size() == 2);
+}
+
+TEST_CASE("that while begins when the call ends that found them missing") {
+  using std::chrono::milliseconds;
+  Memory memory;
+  Node node(memory, "n1");
+  node.keeper.emplace(node.self, Keeper::Times{seconds(600), milliseconds(500)}, node.engine,
+                      node.files());
+  node.want();
+  turn(memory, node);
+  std::erase_if(memory.objects, [](const auto& one) { return one.second.kind == Kind::kBlock; });
+  memory.slow = [](const Object&) { std::this_thread::sleep_for(milliseconds(600)); };
+  turn(memory, node);
+  memory.slow = {};
+  node.want(1);
+  turn(memory, node, milliseconds(1000));
+  CHECK(claims_in(memory).size() == 1);
+  turn(memory, node, seconds(60));
+  CHECK(claims_in(memory).size() == 2);
+}
+
+TEST_CASE("a claim that is found missing when its block is returned is claimed again") {
+  Memory memory;
+  Node node(memory, "n1");
+  for (std::uint64_t held = 0; held < 2; ++held) {
+    node.want(held);
+    turn(memory, node);
+  }
+  const auto first = node.files().held("net").value().blocks.at(0);
+  std::erase_if(memory.objects, [&](const auto& one) { return one.second.claim == first.claim; });
+  node.keeper->work(seconds(700));
+  CHECK(claims_in(memory) == std::set<std::string>{first.cidr.str() + " of n1"});
+  CHECK(node.held() == std::set<std::string>{first.cidr.str()});
+  node.want(1);
+  node.keeper->work(seconds(701));
+  CHECK(claims_in(memory).size() == 1);  // others have lost theirs, too
+}
+
+TEST_CASE("what was claimed while the engine was restored is another's perhaps, and is removed") {
+  Memory memory;
+  Node node(memory, "n1");
+  node.want();
+  memory.slow = [&](const Object& object) {
+    if (object.kind == Kind::kBlock) {
+      node.keeper->listed(Kind::kBlock, {.cluster = memory.cluster, .revision = 1}, Time(0));
+    }
+  };
+  turn(memory, node);
+  memory.slow = {};
+  CHECK(claims_in(memory).size() == 1);
+  CHECK(node.held().empty());
+  turn(memory, node, seconds(1));
+  CHECK(claims_in(memory).empty());
+  turn(memory, node, seconds(61));
+  CHECK(node.held().size() == 1);
+}
+
 TEST_CASE("a copy of a node's disk takes none of its blocks while its Node object exists") {
   Memory memory;
   memory.nodes = {{"n1", true}, {"copy", true}};

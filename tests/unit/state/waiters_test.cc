@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <csignal>
+#include <filesystem>
 #include <list>
 
 #include "tests/unit/surroundings.h"
@@ -46,6 +47,17 @@ TEST_CASE("more waiting ADDs than are counted do not take for ever") {
   Waiter one(dir, "net");
   REQUIRE(one.wait_for(std::vector<std::size_t>(kMaxWaiting + 100, 0)));
   CHECK(count_waiting(dir, "net", 0) == kMaxWaiting);
+}
+
+TEST_CASE("an ADD whose file cannot be opened waits unseen") {
+  const surroundings::Folder folder;
+  const auto dir = cni::Dir::create(folder.path());
+  std::filesystem::create_symlink("elsewhere", folder.path() + "/net.waiting");
+  Waiter one(dir, "net");
+  CHECK_FALSE(one.wait_for({0}));
+  CHECK_FALSE(are_waiting(dir, "net"));
+  CHECK(count_waiting(dir, "net", 0) == 0);
+  CHECK_FALSE(std::filesystem::exists(folder.path() + "/elsewhere"));
 }
 
 TEST_CASE("an ADD that is killed waits no more") {
