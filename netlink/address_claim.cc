@@ -84,6 +84,8 @@ Fd socket_in(const NetNs& ns) {
   return Fd(::socket(AF_PACKET, SOCK_RAW | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
 }
 
+}  // namespace
+
 Bytes arp_request(const Mac& own, const Ip& sender, const Ip& address) {
   ether_header ethernet{};
   std::ranges::fill(ethernet.ether_dhost, 0xff);
@@ -103,8 +105,6 @@ Bytes arp_request(const Mac& own, const Ip& sender, const Ip& address) {
   std::memcpy(frame.data() + sizeof ethernet, &arp, sizeof arp);
   return frame;
 }
-
-}  // namespace
 
 Bytes arp_probe(const Mac& own, const Ip& address) {
   return arp_request(own, Ip::any(Family::kIpv4), address);

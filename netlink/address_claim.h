@@ -19,7 +19,9 @@ namespace netlink {
 /// An Ethernet frame: a broadcast ARP request for an IPv4 address that names no sender, so that no
 /// cache changes (RFC 5227, section 2.1.1).
 Bytes arp_probe(const Mac& own, const Ip& address);
-/// The same that names its sender: whoever knew the address under another MAC address learns
+/// The same of a host that has an address: who answers for others (proxy_arp) answers no probe.
+Bytes arp_request(const Mac& own, const Ip& sender, const Ip& address);
+/// A request for its own address: whoever knew the address under another MAC address learns
 /// (section 2.3).
 Bytes arp_announcement(const Mac& own, const Ip& address);
 

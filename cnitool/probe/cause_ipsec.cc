@@ -1,8 +1,10 @@
 #include <string_view>
 
+#include "cnitool/doctor/finding.h"
 #include "cnitool/output.h"
 #include "cnitool/probe/causes.h"
 #include "libcni/common/error.h"
+#include "libcni/plugin/iptables_save.h"
 
 // Policies of IPsec (ip-xfrm(8)) that block packets, or demand what nobody has negotiated.
 namespace tool::probe {
@@ -40,6 +42,15 @@ std::optional<Policy> policy_in(std::string_view entry) {
                 .has_template = entry.find("\n\ttmpl ") != std::string_view::npos};
 }
 
+// It may have the name of a link, as root in a pod has chosen it.
+std::string typed(std::string_view words) {
+  std::string out;
+  for (const std::string& one : cni::words_of(words)) {
+    out += cat(out.empty() ? "" : " ", doctor::quoted(one));
+  }
+  return out;
+}
+
 // Entries begin at the first column.
 template <typename Take>
 void for_each_entry(std::string_view listing, const Take& take) {
@@ -72,13 +83,14 @@ std::optional<Cause> taken_by_ipsec(const Look& look) {
     for_each_entry(listing, [&](std::string_view entry) {
       const auto one = policy_in(entry);
       if (out || !one || !selects(*one, look) || (!one->blocks && !one->has_template)) return;
-      out = Cause{cat(prefix_of(where), "a policy of IPsec ",
-                      one->blocks ? "blocks packets: " : "demands a tunnel for packets: ",
-                      one->selector, " dir ", one->direction),
-                  kSomebodys,
-                  command_in(where, one->blocks ? cat("ip xfrm policy delete ", one->selector,
-                                                      " dir ", one->direction)
-                                                : std::string("ip -s xfrm state"))};
+      out = Cause{
+          cat(prefix_of(where), "a policy of IPsec ",
+              one->blocks ? "blocks packets: " : "demands a tunnel for packets: ", one->selector,
+              " dir ", one->direction),
+          kSomebodys,
+          command_in(where, one->blocks ? cat("ip xfrm policy delete ", typed(one->selector),
+                                              " dir ", typed(one->direction))
+                                        : std::string("ip -s xfrm state"))};
     });
     if (out) return out;
   }

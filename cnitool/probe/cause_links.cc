@@ -111,7 +111,10 @@ std::optional<Cause> gateway_is_lost(const Look& look, const Subject& pod, const
 
 std::optional<Cause> without_arp(const Look& look, const Subject* where, const Link& link) {
   const auto settings = netlink::settings_of(look.scene.at(where), link);
-  if ((settings.flags & kNoArp) == 0) return std::nullopt;
+  const auto* const ipvlan = std::get_if<netlink::Ipvlan>(&link.data);
+  const bool has_none =
+      link.kind == "dummy" || (ipvlan != nullptr && ipvlan->mode != netlink::Ipvlan::Mode::kL2);
+  if ((settings.flags & kNoArp) == 0 || has_none) return std::nullopt;
   return Cause{
       cat(prefix_of(where), "'", printable(link.name), "' asks and answers no ARP: it is off"), "",
       command_in(where, cat("ip link set ", quoted(link.name), " arp on"))};
@@ -281,6 +284,15 @@ std::optional<Cause> kept_at_port_of(const Look& look, const Subject* pod) {
   return narrow(look.scene, *port, look.leg.target.is_v4());
 }
 
+// What ip-route(8) knows a route by, or would take from it.
+std::string rest_of(const netlink::LinkRoute& route) {
+  constexpr std::uint32_t kMainTable = 254;
+  std::string out = cat(" proto ", int{route.protocol});
+  if (route.source) out += cat(" src ", route.source->str());
+  if (route.priority != 0) out += cat(" metric ", route.priority);
+  return route.table == kMainTable ? out : cat(out, " table ", route.table);
+}
+
 // A route that takes less than its link, as the node sends by it.
 std::optional<Cause> narrow_route(const Look& look) {
   const Packet& packet = look.one.question.packet;
@@ -291,12 +303,12 @@ std::optional<Cause> narrow_route(const Look& look) {
     const std::string route =
         cat(found->route.dst.is_default() ? "default" : found->route.dst.str(),
             found->route.gateway ? cat(" via ", found->route.gateway->str()) : std::string(),
-            link ? cat(" dev ", printable(link->name)) : std::string());
+            link ? cat(" dev ", quoted(printable(link->name))) : std::string());
     return Cause{cat(prefix_of(where), "the route '", route, "' takes ", found->route.mtu,
                      " bytes, and the pods send up to ", packet.size),
                  kSomebodys,
                  command_in(where, cat("ip ", packet.target.is_v4() ? "" : "-6 ", "route change ",
-                                       route, " mtu ", packet.size))};
+                                       route, rest_of(found->route), " mtu ", packet.size))};
   }
   return std::nullopt;
 }

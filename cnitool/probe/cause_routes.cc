@@ -50,7 +50,13 @@ bool is_before_local(const PolicyStep& rule, const std::vector<PolicyStep>& poli
 std::string before(const PolicyStep& rule, const Way& way, Scene& scene) {
   const Ip& target = way.packet.path.destination;
   const std::string ip = command(target, "rule");
-  if (rule.priority == 0) return cat(ip, "del priority 0 ", rule.str());
+  if (rule.priority == 0) {
+    PolicyStep typed = rule;
+    for (std::string* const link : {&typed.in, &typed.out}) {
+      if (!link->empty()) *link = doctor::quoted(*link);
+    }
+    return cat(ip, "del priority 0 ", typed.str());
+  }
   std::string out;
   for (const char* const side : {"from ", "to "}) {
     const std::string add = cat(ip, "add ", side, way.subnet.str(), " lookup ");
@@ -106,7 +112,11 @@ Cause without_route(const Way& way, const Decision& decision) {
     const std::string text = cat("throw ", decision.thrown->dst.str());
     return {cat(prefix_of(way.where), owner(way.where), "route '", text,
                 "' takes packets from their table, and no other one has a route for them"),
-            kSomebodys, command_in(way.where, cat(command(to, "route"), "del ", text))};
+            kSomebodys,
+            command_in(way.where, cat(command(to, "route"), "del ", text,
+                                      is_common(decision.thrown->table)
+                                          ? std::string()
+                                          : cat(" table ", decision.thrown->table)))};
   }
   if (way.where != nullptr) {
     const std::string what = lacks_default(*way.where, to.family(), decision)
@@ -240,18 +250,6 @@ netlink::Cidr subnet_with(const Look& look, const Ip& ip) {
   return subnet_of(out == nullptr ? look.one.subject : *out, ip.family());
 }
 
-// By its prefix a pod asks hosts on its link, or its gateway.
-std::optional<Cause> of_other_subnet(const Look& look, const Subject& pod, const Ip& ip) {
-  const netlink::Cidr subnet = subnet_of(pod, ip.family());
-  for (const netlink::LinkAddress& one : look.scene.at(&pod).addresses()) {
-    if (one.cidr.ip != ip || one.cidr.prefix == subnet.prefix) continue;
-    return Cause{cat(prefix_of(&pod), "'", printable(pod.key.ifname), "' has ", one.cidr.str(),
-                     ", and its result says /", subnet.prefix),
-                 "of the pod itself, or of a person", restart_of(pod)};
-  }
-  return std::nullopt;
-}
-
 // The kernel makes these routes with the addresses.
 std::optional<Cause> not_local(const Look& look) {
   const Ip& ip = look.leg.target;
@@ -347,44 +345,6 @@ std::optional<Cause> no_way_there(const Look& look) {
   way.packet.in = leg.to->key.ifname;
   if (!leg.source.is_unspecified()) way.packet.path.source = leg.source;
   return not_taken(way, look.scene);
-}
-
-std::optional<Cause> address_is_nodes(const Look& look) {
-  netlink::RouteSocket& node = look.scene.at(nullptr);
-  for (const Subject* const pod : {look.leg.from, look.leg.to}) {
-    const auto ip = pod == nullptr ? std::nullopt : address_of(*pod, look.leg.target.family());
-    if (!ip || !look.scene.facts().has(*ip)) continue;
-    for (const netlink::LinkAddress& one : node.addresses()) {
-      const auto link = one.cidr.ip == *ip ? node.find(one.link) : std::nullopt;
-      if (!link) continue;
-      return Cause{cat("the node has ", ip->str(), " on '", printable(link->name),
-                       "', which is the address of the pod '", pod->name, "'"),
-                   kSomebodys,
-                   cat("ip addr del ", one.cidr.str(), " dev ", doctor::quoted(link->name))};
-    }
-  }
-  return std::nullopt;
-}
-
-std::optional<Cause> no_address_there(const Look& look) {
-  const Leg& leg = look.leg;
-  for (const Subject* const pod : {leg.to, leg.from}) {
-    if (pod == nullptr) continue;
-    const Ip ip = pod == leg.to ? leg.target : leg.source;
-    const auto& routes = look.scene.routes(pod, ip.family());
-    const bool has = std::ranges::any_of(
-        routes, [&](const LinkRoute& one) { return one.type == kLocalType && one.dst.ip == ip; });
-    const auto own = address_of(*pod, ip.family());
-    if (!own || *own != ip) continue;
-    if (has) {
-      if (auto cause = of_other_subnet(look, *pod, ip)) return cause;
-      continue;
-    }
-    return Cause{cat(prefix_of(pod), "'", printable(pod->key.ifname),
-                     "' does not have its address ", ip.str()),
-                 "", restart_of(*pod)};
-  }
-  return std::nullopt;
 }
 
 }  // namespace tool::probe

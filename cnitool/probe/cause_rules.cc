@@ -1,11 +1,11 @@
 #include <algorithm>
+#include <charconv>
 
 #include "cnitool/doctor/finding.h"
 #include "cnitool/output.h"
 #include "cnitool/probe/causes.h"
 #include "cnitool/probe/rule_words.h"
 #include "libcni/common/error.h"
-#include "netlink/nf/legacy_table.h"
 #include "netlink/nf/match.h"
 
 // Rules of packet filters, of the node and of pods, and what they translate.
@@ -64,7 +64,7 @@ std::optional<Cause> drop_in(const std::vector<PlacedStep>& steps, const Look& l
                                       : " takes packets away: ",
                      text_of_step(step, where, look.scene)),
                  whose_at(step.chain, where),
-                 command_in(where, opening(step.chain, look.one, "accept"))};
+                 command_in(where, opening(step.chain, look.one, "accept", where))};
   }
   return std::nullopt;
 }
@@ -89,7 +89,7 @@ Cause by_translation(const std::string& what, std::string_view side, const Case&
   if (step == nullptr) return by_legacy_translation(what, side, one, scene);
   return {cat(what, " by ", place_of(step->chain), ": ",
               text_of_rule(step->chain, step->rule, nullptr, scene)),
-          whose_at(step->chain, nullptr), opening(step->chain, one, "return")};
+          whose_at(step->chain, nullptr), opening(step->chain, one, "return", nullptr)};
 }
 
 /// Where the node has led the request to, as its connection or the last rule that saw it says.
@@ -139,6 +139,14 @@ constexpr std::string_view kHarmless[] = {"mark",  "nftrace", "priority", "label
                                           "event", "secmark", "dscp",     "ecn",
                                           "size",  "helper",  "timeout",  "zone"};
 
+// Times to live that are enough for any way.
+bool is_long(std::string_view number) {
+  constexpr int kEnough = 30;
+  int out = 0;
+  std::from_chars(number.data(), number.data() + number.size(), out);
+  return out >= kEnough;
+}
+
 // Whether the rule of a step writes into packets, or into what they are led by: "ip saddr set",
 // "meta pkttype set".
 bool rewrites(const std::string& rule) {
@@ -146,9 +154,12 @@ bool rewrites(const std::string& rule) {
   for (auto at = rule.find(kSet); at != std::string::npos; at = rule.find(kSet, at + 1)) {
     const std::string_view before = std::string_view(rule).substr(0, at);
     const std::string_view word = before.substr(before.find_last_of(' ') + 1);
+    if (word == "ttl" && is_long(std::string_view(rule).substr(at + kSet.size()))) continue;
     if (std::ranges::find(kHarmless, word) == std::end(kHarmless)) return true;
   }
-  return rule.find("TTL set to ") != std::string::npos ||
+  constexpr std::string_view kTtl = "TTL set to ";
+  const auto ttl = rule.find(kTtl);
+  return (ttl != std::string::npos && !is_long(std::string_view(rule).substr(ttl + kTtl.size()))) ||
          rule.find("HL set to ") != std::string::npos;
 }
 
@@ -176,7 +187,7 @@ std::optional<Cause> untracked_by_rule(const Look& look) {
       if (!untracks(rule)) continue;
       return Cause{cat(place_of(step.chain), " keeps packets from their connection, so that their ",
                        "addresses are not translated: ", rule),
-                   whose_at(step.chain, nullptr), opening(step.chain, look.one, "accept")};
+                   whose_at(step.chain, nullptr), opening(step.chain, look.one, "accept", nullptr)};
     }
   }
   return std::nullopt;
@@ -191,7 +202,7 @@ std::optional<Cause> rewritten_by_rule(const Look& look) {
       if (!rewrites(rule) && (where == nullptr || !translates(rule))) continue;
       return Cause{cat(prefix_of(where), place_of(step.chain), " rewrites packets: ", rule),
                    whose_at(step.chain, where),
-                   command_in(where, opening(step.chain, look.one, "accept"))};
+                   command_in(where, opening(step.chain, look.one, "accept", where))};
     }
   }
   return std::nullopt;
@@ -219,7 +230,7 @@ std::optional<Cause> unresolved_by_rule(const Look& look) {
                      is_drop(step) ? " drops packets" : " rewrites packets",
                      each.ip.is_v4() ? " of ARP: " : ": ", text),
                  whose_at(step.chain, where),
-                 command_in(where, opening_for_neighbours(step.chain, one))};
+                 command_in(where, opening_for_neighbours(step.chain, one, where))};
   }
   return std::nullopt;
 }

@@ -41,6 +41,8 @@ std::optional<Cause> no_way_on_node(const Look& look);
 std::optional<Cause> no_way_back_on_node(const Look& look);
 std::optional<Cause> gateway_is_not_taken(const Look& look);
 std::optional<Cause> no_way_there(const Look& look);
+
+// cause_addresses.cc: addresses of pods.
 std::optional<Cause> no_address_there(const Look& look);
 /// The node has a pod's address.
 std::optional<Cause> address_is_nodes(const Look& look);

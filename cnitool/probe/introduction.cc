@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "cnitool/probe/scene.h"
+#include "netlink/route/bridge_port.h"
 #include "netlink/route/socket.h"
 
 namespace tool::probe {
@@ -55,6 +56,12 @@ std::vector<bool> behind_first(const std::vector<Subject>& subjects) {
     out.push_back(!one.bridge.empty() && ++counts[one.bridge] > kMostBroadcasting);
   }
   return out;
+}
+
+bool hears_broadcasts(const Guest& guest, netlink::RouteSocket& node) {
+  const auto link = node.find(guest.pod.link.peer_index);
+  const auto port = link ? netlink::bridge_port(node, *link) : std::nullopt;
+  return !port || (port->bcast_flood && port->mcast_flood && port->flood);
 }
 
 std::vector<Introduction> introductions_to_node(const Guest& guest, const NodeFacts& facts) {

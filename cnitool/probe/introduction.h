@@ -6,6 +6,7 @@
 #include "cnitool/probe/question.h"
 #include "netlink/netns.h"
 #include "netlink/route/neighbour.h"
+#include "netlink/route/socket.h"
 
 /// Spares large bridges broadcasts. Who is asked for a MAC address by one is asked in vain by all
 /// other pods of the bridge: what probes cost would grow with the square of the pods.
@@ -29,6 +30,9 @@ struct Guest {
   std::size_t place = 0;
   netlink::Link bridge = {};  ///< of the pod; without an index: there is none
 };
+/// Whether its port of the bridge sends it broadcasts, and what else the bridge has to flood: else
+/// nobody may be introduced to it or by it, because others do not find it.
+bool hears_broadcasts(const Guest& guest, netlink::RouteSocket& node);
 /// Of a pod to the node, by its gateways, and of the node to the pod.
 std::vector<Introduction> introductions_to_node(const Guest& guest, const NodeFacts& facts);
 /// Of two pods of one bridge to each other, if the target is an address of the second that the

@@ -102,7 +102,12 @@ bool LegacyRule::untracks() const {
 }
 
 bool LegacyRule::rewrites() const {
-  return word_behind("-j") == "TTL" || word_behind("-j") == "HL";
+  constexpr int kEnough = 30;  // for any way
+  const std::string_view set = word_behind("--ttl-set");
+  int ttl = 0;
+  std::from_chars(set.data(), set.data() + set.size(), ttl);
+  const bool is_long = ttl >= kEnough || has(words, "--ttl-inc");
+  return (word_behind("-j") == "TTL" && !is_long) || word_behind("-j") == "HL";
 }
 
 bool LegacyRule::leads_to() const {

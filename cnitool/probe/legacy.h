@@ -25,7 +25,7 @@ struct LegacyRule {
   std::string_view word_behind(std::string_view option) const;
   bool drops() const;     ///< or queues it for a program
   bool untracks() const;  ///< or tracks it in a zone
-  bool rewrites() const;  ///< its time to live
+  bool rewrites() const;  ///< its time to live, to one that may be too short
   bool leads_to() const;  ///< it replaces the destination
   bool hides() const;     ///< it replaces the source
 };

@@ -289,6 +289,11 @@ bool Answer::says_no_port() const {
                        : type == ICMP6_DST_UNREACH && code == ICMP6_DST_UNREACH_NOPORT;
 }
 
+bool Answer::says_too_far() const {
+  if (kind != Kind::kRefused || !from || !has_token) return false;
+  return from->is_v4() ? type == ICMP_TIME_EXCEEDED : type == ICMP6_TIME_EXCEEDED;
+}
+
 bool Answer::says_no_neighbour() const {
   if (kind != Kind::kRefused || !from) return false;
   return from->is_v4() ? type == ICMP_DEST_UNREACH && code == ICMP_HOST_UNREACH

@@ -70,6 +70,8 @@ struct Answer {
   std::optional<Ip> from = {};
   std::uint8_t type = 0, code = 0;  ///< of kRefused: ICMP's, or ICMPv6's
   int error = 0;                    ///< errno, of kNotSent
+  /// An ICMP error has the token of its echo, which only those know whom it has passed.
+  bool has_token = false;
 
   bool is_delivered() const {
     return kind == Kind::kReply || kind == Kind::kOpen || kind == Kind::kClosed ||
@@ -79,6 +81,8 @@ struct Answer {
   bool says_too_large() const;
   /// Whether it is that of a host on which no process has the port.
   bool says_no_port() const;
+  /// Whether it is that of a router where the time to live ended, which has seen the packet.
+  bool says_too_far() const;
   /// Whether it is that of a host that found no MAC address for the next hop.
   bool says_no_neighbour() const;
   /// "no answer", "10.0.0.1 says: administratively prohibited".

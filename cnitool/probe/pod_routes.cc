@@ -14,7 +14,7 @@ using netlink::Family;
 using netlink::Ip;
 using netlink::LinkRoute;
 
-constexpr std::uint32_t kMainTable = 254;
+constexpr std::uint32_t kTableMain = 254;
 
 /// A gateway of a default route, and by which interface; empty: the hosts are on the link.
 struct Exit {
@@ -42,13 +42,15 @@ std::string text_of(const Exit& one) {
   return one.gateway ? cat("default via ", one.gateway->str()) : std::string("default");
 }
 
-// The one that decides, or refuses; empty: there is none.
-std::optional<LinkRoute> default_route(Scene& scene, const Subject& pod, Family family) {
+// Those that decide, or refuse: of IPv6 there may be one of router advertisements beside that of
+// the result, with one metric.
+std::vector<LinkRoute> default_routes(Scene& scene, const Subject& pod, Family family) {
   constexpr std::uint32_t kKernels = 0xffff'ffff;  // its own "unreachable default" of IPv6
-  std::optional<LinkRoute> out;
+  std::vector<LinkRoute> out;
   for (const LinkRoute& one : scene.routes(&pod, family)) {
-    if (!one.dst.is_default() || one.table != kMainTable || one.priority == kKernels) continue;
-    if (!out || one.priority < out->priority) out = one;
+    if (!one.dst.is_default() || one.table != kTableMain || one.priority == kKernels) continue;
+    if (!out.empty() && one.priority < out.front().priority) out.clear();
+    if (out.empty() || one.priority == out.front().priority) out.push_back(one);
   }
   return out;
 }
@@ -65,7 +67,7 @@ bool leads_by(const LinkRoute& route, const Exit& exit, Scene& scene, const Subj
 // In a table of its own, as of sbr and vrf.
 bool has_table(const Subject& pod, const std::vector<Exit>& exits, Family family, Scene& scene) {
   return std::ranges::any_of(scene.routes(&pod, family), [&](const LinkRoute& route) {
-    return route.dst.is_default() && route.table != kMainTable &&
+    return route.dst.is_default() && route.table != kTableMain &&
            std::ranges::any_of(exits, [&](const Exit& one) {
              return one.link == pod.key.ifname && leads_by(route, one, scene, pod);
            });
@@ -76,16 +78,19 @@ std::optional<doctor::Finding> strayed(const Subject& pod, const std::vector<Exi
                                        Family family, Scene& scene) {
   const auto own = std::ranges::find(exits, pod.key.ifname, &Exit::link);
   if (own == exits.end()) return std::nullopt;
-  const auto found = default_route(scene, pod, family);
-  const bool is_right = found && std::ranges::any_of(exits, [&](const Exit& one) {
-                          return leads_by(*found, one, scene, pod);
-                        });
+  const auto found = default_routes(scene, pod, family);
+  const bool is_right = std::ranges::any_of(found, [&](const LinkRoute& route) {
+    return std::ranges::any_of(exits,
+                               [&](const Exit& one) { return leads_by(route, one, scene, pod); });
+  });
   if (is_right || has_table(pod, exits, family, scene)) return std::nullopt;
   return doctor::Finding{
       .level = doctor::Level::kError,
-      .what = found ? cat(prefix_of(&pod), "its default route is '", text_of(*found, scene, &pod),
-                          "', and its result has '", text_of(*own), "'")
-                    : cat(prefix_of(&pod), "there is no default route, which its result has"),
+      .what =
+          !found.empty()
+              ? cat(prefix_of(&pod), "its default route is '", text_of(found.front(), scene, &pod),
+                    "', and its result has '", text_of(*own), "'")
+              : cat(prefix_of(&pod), "there is no default route, which its result has"),
       .why = "the pod reaches other networks by another way than its network has, or by none",
       .remedy = restart_of(pod),
       .networks = {pod.key.network}};
@@ -103,7 +108,10 @@ void add_strayed_routes(const std::vector<Subject>& subjects, const std::vector<
       if (!asked[i] || !address_of(pod, family) || verdicts.has_cause(end)) continue;
       std::vector<Exit> exits;
       for (const Subject& one : subjects) {
-        if (one.netns == pod.netns) add_exits(one, family, exits);
+        if (one.netns != pod.netns) continue;
+        add_exits(one, family, exits);
+        // Whoever calls the plugins may lead it there, as Multus does by "default-route".
+        if (one.key != pod.key && address_of(one, family)) exits.push_back({one.key.ifname, {}});
       }
       try {
         Scene scene(facts);

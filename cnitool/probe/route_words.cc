@@ -2,6 +2,7 @@
 
 #include <iterator>
 
+#include "cnitool/doctor/finding.h"
 #include "cnitool/output.h"
 #include "cnitool/probe/causes.h"
 #include "libcni/common/error.h"
@@ -14,9 +15,10 @@ using netlink::LinkRoute;
 
 namespace {
 
+// As a shell takes it: the text is part of commands, and root in a pod names links as it likes.
 std::string name_of_link(Scene& scene, const Subject* where, int index) {
   const auto link = index == 0 ? std::nullopt : scene.at(where).find(index);
-  return link ? printable(link->name) : "?";
+  return link ? doctor::quoted(printable(link->name)) : "?";
 }
 
 // RTN_*, as ip-route(8) has them before the destination.
@@ -69,7 +71,7 @@ std::string whose_route(const LinkRoute& route) {
 }
 
 std::string text_of(const netlink::PolicyStep& rule) {
-  return cat("rule of priority ", rule.priority, " (", rule.str(), ")");
+  return cat("rule of priority ", rule.priority, " (", printable(rule.str()), ")");
 }
 
 }  // namespace tool::probe

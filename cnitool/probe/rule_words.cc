@@ -47,6 +47,15 @@ std::string whose(const ChainId& id) {
   return kSomebodys;
 }
 
+// nft(8) takes its words for its language: one that is no name of that may be anything, as what
+// root in a pod has put there, and is neither looked up nor typed.
+bool is_name(std::string_view word) {
+  constexpr std::string_view kPlain =
+      "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-./";
+  return !word.empty() && word[0] != '-' &&
+         word.find_first_not_of(kPlain) == std::string_view::npos;
+}
+
 bool is_of_iptables(const ChainId& id) {
   constexpr std::string_view kTables[] = {"filter", "nat", "mangle", "raw", "security"};
   return (id.family == TableFamily::kIp || id.family == TableFamily::kIp6) &&
@@ -85,6 +94,7 @@ std::string whose_at(const ChainId& id, const Subject* where) {
 // The line that nft has for a rule; its handle where nft is not installed, or the rule is gone.
 std::string text_of_rule(const ChainId& id, std::uint64_t handle, const Subject* where,
                          Scene& scene) {
+  if (!is_name(id.table) || !is_name(id.chain)) return cat("handle ", handle);
   const std::string listing = scene.output_of(
       where, "nft", {"-a", "list", "chain", std::string(name_of(id.family)), id.table, id.chain});
   const std::string end = cat("# handle ", handle);
@@ -100,11 +110,12 @@ std::string text_of_rule(const ChainId& id, std::uint64_t handle, const Subject*
 }
 
 // Lets the pods' packets pass before the rule or policy that drops them; removes nothing.
-std::string opening(const ChainId& id, const Case& one, const char* verdict) {
+std::string opening(const ChainId& id, const Case& one, const char* verdict, const Subject* where) {
   const Family family = one.question.packet.target.family();
   const Subject& pod = one.sender != nullptr ? *one.sender : one.subject;
   const std::string subnet = subnet_of(pod, family).str();
-  if (id.table == "firewalld") {
+  if (!is_name(id.table) || !is_name(id.chain)) return "nft -a list ruleset";
+  if (id.table == "firewalld" && where == nullptr) {  // in a pod it is none
     return cat("firewall-cmd --permanent --zone=trusted --add-source=", subnet,
                " && firewall-cmd --reload");
   }
@@ -135,9 +146,10 @@ std::string opening(const ChainId& id, const Case& one, const char* verdict) {
 }
 
 // Packets of neighbours have other headers than those of probes.
-std::string opening_for_neighbours(const ChainId& id, const Case& one) {
+std::string opening_for_neighbours(const ChainId& id, const Case& one, const Subject* where) {
   const Family family = one.question.packet.target.family();
-  if (id.family == TableFamily::kArp) return opening(id, one, "accept");
+  const bool is_plain = is_name(id.table) && is_name(id.chain);
+  if (id.family == TableFamily::kArp || !is_plain) return opening(id, one, "accept", where);
   const char* const match = family == Family::kIpv4
                                 ? "ether type arp"
                                 : "icmpv6 type { nd-neighbor-solicit, nd-neighbor-advert }";

@@ -17,9 +17,11 @@ std::string whose_at(const netlink::nf::ChainId& id, const Subject* where);
 std::string text_of_rule(const netlink::nf::ChainId& id, std::uint64_t handle, const Subject* where,
                          Scene& scene);
 /// The command that lets the pods' packets pass before the rule or policy that drops them; it
-/// removes nothing. verdict: "accept", "return".
-std::string opening(const netlink::nf::ChainId& id, const Case& one, const char* verdict);
+/// removes nothing. verdict: "accept", "return"; where: null is the node.
+std::string opening(const netlink::nf::ChainId& id, const Case& one, const char* verdict,
+                    const Subject* where);
 /// The same for ARP, or for neighbour discovery.
-std::string opening_for_neighbours(const netlink::nf::ChainId& id, const Case& one);
+std::string opening_for_neighbours(const netlink::nf::ChainId& id, const Case& one,
+                                   const Subject* where);
 
 }  // namespace tool::probe

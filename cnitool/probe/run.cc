@@ -32,6 +32,13 @@ bool is_found(const NetNs& ns, const Ip& ip) {
   return found && found->mac && !found->has_failed();
 }
 
+// Where the policy leads pods out by another way than the node, the first hop there says that the
+// time to live is over.
+bool leads_elsewhere(const Question& question, const Answer& answer, const NodeFacts& facts) {
+  return !question.must_answer && question.packet.kind == Kind::kEcho && answer.says_too_far() &&
+         !facts.has(*answer.from);
+}
+
 std::vector<Question> followed(const std::vector<Question>& questions,
                                const std::vector<Failure>& failures) {
   std::vector<Question> out;
@@ -165,6 +172,7 @@ bool Run::has_failed(const Question& question, const Shot& shot, const Group& gr
     const bool is_unknown = question.destination && shot.answer.kind == Answer::Kind::kClosed;
     return one.flow ? went_astray(one, facts_) : is_unknown;
   }
+  if (leads_elsewhere(question, shot.answer, facts_)) return false;
   if (question.about != About::kGateway || question.must_answer || !question.sender) return true;
   return !is_found(group.places[shot.sender], question.packet.target);
 }
@@ -265,7 +273,11 @@ std::vector<Guest> Run::guests_of(const Group& group) const {
 }
 
 void Run::introduce_all(const std::vector<Question>& questions, const Group& group) const {
-  const std::vector<Guest> guests = guests_of(group);
+  std::vector<Guest> guests = guests_of(group);
+  netlink::RouteSocket node;
+  for (Guest& one : guests) {
+    if (one.bridge.index != 0 && !hears_broadcasts(one, node)) one.bridge = {};
+  }
   std::vector<Introduction> all;
   const auto add = [&](const std::vector<Introduction>& more) {
     all.insert(all.end(), more.begin(), more.end());

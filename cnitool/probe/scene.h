@@ -42,15 +42,14 @@ class Scene {
   /// The larger of the values for the link and for all, as the kernel takes some of
   /// net/ipv4/conf; 0 where there is none.
   int greater(const Subject* where, const std::string& link, const std::string& key);
-  /// Runs a program there. \return what it prints; empty where it is not installed.
+  /// Runs a program there. \return what it prints; empty where it is not installed, and where that
+  /// is too much or takes too long.
   std::string output_of(const Subject* where, const char* program,
                         const std::vector<std::string>& arguments);
 
  private:
   using Key = std::pair<const Subject*, netlink::Family>;
   netlink::NetNs place_of(const Subject* where) const;
-  /// iptables-legacy-save's, with counters; empty: the table is not in use.
-  std::string legacy_listing(const Subject* where, netlink::Family family, const char* table);
 
   const NodeFacts& facts_;
   std::map<const Subject*, netlink::RouteSocket> sockets_;

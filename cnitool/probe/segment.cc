@@ -123,7 +123,7 @@ std::vector<netlink::Link> other_ports(const netlink::Link& bridge,
   auto out = netlink::RouteSocket().links();
   std::erase_if(out, [&](const netlink::Link& port) {
     const auto found = known.find(port.index);
-    return port.master != bridge.index ||
+    return port.master != bridge.index || !port.up ||
            (found != known.end() && port.peer_index == found->second);
   });
   return out;

@@ -316,6 +316,7 @@ class Round {
       if (shot.sender != whose || shot.answer.is_delivered()) continue;
       if (one.token && *one.token != shot.packet.token) continue;
       Answer with = one.answer;
+      with.has_token = one.token.has_value();
       const bool is_closed = shot.packet.kind == Kind::kDatagram && with.says_no_port();
       if (is_closed) with.kind = Answer::Kind::kClosed;
       answer(shot, with);

@@ -5,8 +5,10 @@
 #include <optional>
 
 #include "cnitool/output.h"
+#include "cnitool/probe/causes.h"
 #include "cnitool/route_back.h"
 #include "netlink/address_claim.h"
+#include "netlink/route/link_settings.h"
 #include "netlink/route/neighbour.h"
 #include "netlink/route/socket.h"
 #include "netlink/types/error.h"
@@ -16,6 +18,7 @@ namespace tool::probe {
 namespace {
 
 using cni::cat;
+using netlink::Bytes;
 using netlink::Family;
 using netlink::Ip;
 using netlink::LinkRoute;
@@ -56,14 +59,22 @@ std::optional<LinkRoute> default_route(netlink::RouteSocket& node, Family family
   return out;
 }
 
-// By ARP probes, or by the solicitations of duplicate address detection.
-bool answers_on(const netlink::Link& link, const Ip& gateway) {
+// A broadcast for it: of ARP by the node's own address, if it has one there; of IPv6 as the
+// duplicate address detection asks.
+Bytes request_for(const Ip& gateway, netlink::RouteSocket& node, const netlink::Link& link) {
+  if (!gateway.is_v4()) return netlink::solicitation_probe(link.mac, gateway);
+  for (const netlink::LinkAddress& one : node.addresses(link)) {
+    if (one.cidr.ip.is_v4()) return netlink::arp_request(link.mac, one.cidr.ip, gateway);
+  }
+  return netlink::arp_probe(link.mac, gateway);
+}
+
+bool answers_on(netlink::RouteSocket& node, const netlink::Link& link, const Ip& gateway) {
   SegmentSocket socket(
       netlink::NetNs::current(), link.index,
       gateway.is_v4() ? SegmentSocket::Protocol::kArp : SegmentSocket::Protocol::kIpv6);
   for (int attempt = 0; attempt < 2; ++attempt) {
-    socket.send(gateway.is_v4() ? netlink::arp_probe(link.mac, gateway)
-                                : netlink::solicitation_probe(link.mac, gateway));
+    socket.send(request_for(gateway, node, link));
     const auto is_gateway = [&](const netlink::NeighbourClaim& claim) {
       return claim.address == gateway && claim.owner != link.mac;
     };
@@ -78,8 +89,9 @@ bool answers(netlink::RouteSocket& node, const netlink::Link& link, const Ip& ga
   constexpr std::uint16_t kReachable = 2;  // NUD_REACHABLE
   const auto known = netlink::find_neighbour(node, link.index, gateway);
   if (known && (known->is_fixed() || known->state == kReachable)) return true;
+  if ((netlink::settings_of(node, link).flags & kNoArp) != 0) return true;  // nobody is asked there
   try {
-    return answers_on(link, gateway);
+    return answers_on(node, link, gateway);
   } catch (const netlink::Error&) {  // a link that takes no such packets: nothing is known
     return true;
   }

@@ -83,6 +83,7 @@ class Healthy(ProbeTest):
         self.assert_silent()
 
     def test_a_gateway_of_router_advertisements(self):
+        wait_for(lambda: '"tentative":true' not in run("ip", "-n", "outside", "-j", "addr"))  # until then it answers nobody
         link = json.loads(run("ip", "-n", "outside", "-6", "-j", "addr", "show", "dev", "eth0", "scope", "link"))[0]
         run("ip", "-6", "route", "add", "default", "via", link["addr_info"][0]["local"], "dev", "up0", "proto", "ra", "metric", "1024")
         self.assert_silent()

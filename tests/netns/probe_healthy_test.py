@@ -100,9 +100,27 @@ table inet firewalld {
     oifname "lo" accept; }
 }
 E"""
-CASES = [("Docker", DOCKER), ("kube-proxy, iptables", KUBE_IPTABLES), ("kube-proxy, nftables", KUBE_NFTABLES), ("Calico", CALICO),
+# Its gateway answers no echo, and rules count what is none of the probes.
+SILENT = """ip netns exec outside sysctl -qw net.ipv4.icmp_echo_ignore_all=1; iptables -t mangle -A POSTROUTING -o up0 -j TTL --ttl-set 65
+! iptables-legacy -A INPUT -i up0 -m conntrack --ctstate ESTABLISHED -j ACCEPT || { iptables-legacy -A INPUT -i up0 -j DROP; iptables-legacy -A FORWARD -m conntrack --ctstate INVALID -j DROP; }
+timeout 5 ip netns exec outside python3 -c 'import socket, time
+while True: socket.socket(2, 2).sendto(b"x", ("192.0.2.1", 9999)); time.sleep(0.01)' >/dev/null 2>&1 &"""
+# The pods' packets have a way out of their own, whose router lets nobody ask for the node's.
+TWO_UPLINKS = """ip netns add second; ip link add up1 type veth peer name eth0 netns second; ip addr add 198.18.0.1/24 dev up1; ip link set up1 up
+ip -n second addr add 198.18.0.2/24 dev eth0; ip -n second link set eth0 up; ip -n second route add default via 198.18.0.1; ip netns exec second sysctl -qw net.ipv4.ip_forward=1
+ip route add default via 198.18.0.2 table 100; ip rule add pref 99 to 10.0.0.0/8 lookup main; ip rule add pref 100 from 10.1.2.0/28 lookup 100"""
+# A gateway that another host answers ARP for, as in a pod of Calico's.
+PROXIED = """ip netns exec outside sysctl -qw net.ipv4.conf.eth0.proxy_arp=1 net.ipv4.ip_forward=1; ip -n outside link add d0 type veth peer name d1; ip -n outside link set d1 up; ip -n outside link set d0 up
+ip -n outside route add 169.254.1.1 dev d0; ip route replace default via 169.254.1.1 dev up0 onlink"""
+OF_RA = """ip netns exec a sysctl -qw net.ipv6.conf.eth0.accept_ra=2; python3 -c 'import socket
+s = socket.socket(10, 3, 58); s.setsockopt(41, 18, 255)
+s.sendto(bytes([134, 0, 0, 0, 64, 0, 7, 8]) + bytes(8), ("ff02::1", 0, 0, socket.if_nametoindex("cni0")))'
+for n in 1 2 3 4 5 6 7 8 9; do ip -n a -6 route show default proto ra | grep -q via && break; sleep 0.1; done; ip -n a -6 route show default proto ra | grep -q via"""
+CASES = [("a silent gateway", SILENT), ("two uplinks", TWO_UPLINKS), ("proxy ARP", PROXIED), ("router advertisements", OF_RA), ("Docker", DOCKER), ("kube-proxy, iptables", KUBE_IPTABLES), ("kube-proxy, nftables", KUBE_NFTABLES), ("Calico", CALICO),
          ("flannel", FLANNEL), ("firewalld", FIREWALLD)]
-FLUSH = """iptables -P FORWARD ACCEPT; for t in filter nat; do iptables -t $t -F; iptables -t $t -X; done
+FLUSH = """iptables -P FORWARD ACCEPT; for t in filter nat mangle; do iptables -t $t -F; iptables -t $t -X; done
+iptables-legacy -F; ip netns exec outside sysctl -qw net.ipv4.icmp_echo_ignore_all=0; ip netns del second; ip rule del pref 99
+ip -n outside link del d0; ip netns exec outside sysctl -qw net.ipv4.conf.eth0.proxy_arp=0; ip route replace default via 192.0.2.2; ip -n a -6 route del default proto ra
 for t in 'ip kube-proxy' 'inet calico' 'inet firewalld'; do nft delete table $t; done
 while ip rule del pref 100; do :; done; ip route del blackhole 10.244.7.0/26; true"""
 RUNS = 1 if rows.STEP > 1 else 200 // len(CASES) + 1

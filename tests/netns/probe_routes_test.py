@@ -75,9 +75,13 @@ ROWS = [
     ("one of two hops is dead", words("ip route replace default nexthop via 192.0.2.2 dev up0 nexthop via 192.0.2.77 dev up0", "192.0.2.77", "MAC", undo="ip route replace default via 192.0.2.2", heals=False)),
     ("default by a link where its gateway is not", words("ip route replace default via 192.0.2.2 dev cni0 onlink", "192.0.2.2", "'cni0'", undo="ip route replace default via 192.0.2.2", heals=False)),
     ("a link-local router of IPv6 is dead", words("ip -6 route add default via fe80::99 dev up0 metric 5", "fe80::99", "'up0'", undo="ip -6 route del default via fe80::99 dev up0", heals=False)),
-    ("an MTU of a route", words("ip route add 192.0.2.2 dev up0 mtu lock 600", "192.0.2.2/32 dev up0", "takes 600 bytes", undo="ip route del 192.0.2.2 dev up0")),
+    ("an MTU of a route", words("ip route add 192.0.2.2 dev up0 proto dhcp src 192.0.2.1 metric 100 mtu lock 600", "192.0.2.2/32 dev up0", "takes 600 bytes", remedy="src 192.0.2.1 metric 100",
+                               undo="ip route del 192.0.2.2 dev up0")),
     ("another table in the pod", words("ip -n a route add default via 10.1.2.14 table 9; ip -n a rule add from {a} lookup 9 pref 9", "10.1.2.14", "in the pod",
                                        undo="ip -n a rule del pref 9; ip -n a route flush table 9")),
+    ("by a link in the pod whose name is a command", words("ip -n a link add 'x;false' type veth peer name x1; ip -n a link set x1 up; ip -n a link set 'x;false' up; ip -n a route add 10.1.2.1 dev 'x;false'",
+                                                           "dev 'x;false'", "in the pod", undo="ip -n a link del 'x;false'")),
+    ("address of a pod on the uplink", words("ip addr add {a}/32 dev up0", "the node has {a} on 'up0'", remedy="cnitool list --address {a}", undo="ip addr del {a}/32 dev up0", heals=False)),
     ("local in the pod was removed", words("ip -n a rule del pref 0", "lookup local", "in the pod")),
 ]
 

@@ -55,6 +55,8 @@ ROWS = [
     ("ARP that is rewritten", table("arp", "output", "arp daddr ip {a} arp saddr ether set 02:00:00:00:00:88", parts=["rewrites packets of ARP"])),
     ("a DNAT of a pod's own", words("ip netns exec a nft 'add table ip own; add chain ip own c { type nat hook output priority -100; }; add rule ip own c ip daddr 10.1.2.1 dnat to 10.1.2.14'",
                                     "in the pod", "chain 'c' of table ip own", "dnat to 10.1.2.14", undo="ip netns exec a nft delete table ip own")),
+    ("a table of a pod's that has firewalld's name", words("ip netns exec a nft 'add table inet firewalld; add chain inet firewalld c { type filter hook input priority 0; policy drop; }'",
+                                                           "in the pod", "chain 'c' of table inet firewalld", remedy="nft insert rule", undo="ip netns exec a nft delete table inet firewalld")),
     ("a source that is replaced on input", words("nft add table ip site; nft 'add chain ip site c { type nat hook input priority 100; }'; nft 'add rule ip site c ip saddr {a} snat to 10.9.9.9'",
                                                  "replaced by 10.9.9.9", "chain 'c' of table ip site", undo="nft delete table ip site")),
     ("a reverse path of a rule", table("inet", "prerouting", "fib saddr . iif oif != cni0 drop")),

@@ -109,6 +109,9 @@ class Crowd(suite.NodeTest):
         wait_for(lambda: '"operstate":"UP"' in run("ip", "-j", "link", "show", "tap0"))
         self.assertIn(f"address {last} of container101 (eth0) in network 'net2': another host has it, too", self.said())
         run("ip", "netns", "del", "guest")
+        run("bridge", "link", "set", "dev", "v101", "bcast_flood", "off")
+        self.assertIn("'v101', a port of its bridge, sends no broadcasts", self.said())
+        run("bridge", "link", "set", "dev", "v101", "bcast_flood", "on")
         run("ip", "netns", "exec", "p101", "nft", "add table arp x; add chain arp x i { type filter hook input priority 0; policy drop; }")
         self.assertIn("chain 'i' of table arp x drops packets of ARP", self.said())
 

@@ -62,6 +62,8 @@ ROWS = [
     ("IPsec blocks what leaves", words("ip xfrm policy add src 0.0.0.0/0 dst {a} dir out action block", "IPsec blocks packets", "dir out", remedy="xfrm policy delete", undo="ip xfrm policy flush")),
     ("IPsec blocks what is for the node", words("ip xfrm policy add src {a} dst 0.0.0.0/0 dir in action block", "IPsec blocks packets", "dir in", remedy="xfrm policy delete", undo="ip xfrm policy flush")),
     ("IPsec in the pod", words("ip -n a xfrm policy add src 0.0.0.0/0 dst 0.0.0.0/0 dir out action block", "IPsec blocks packets", "dir out", "in the pod", remedy="xfrm policy delete", undo="ip -n a xfrm policy flush")),
+    ("IPsec at a link of the pod", words("ip -n a xfrm policy add src 0.0.0.0/0 dst 0.0.0.0/0 dev eth0 dir out action block", "IPsec blocks packets", "dev eth0", "in the pod", remedy="dev eth0",
+                                         undo="ip -n a xfrm policy flush")),
     ("IPsec without a tunnel", words("ip xfrm policy add src 0.0.0.0/0 dst {a} dir out tmpl src 192.0.2.1 dst 192.0.2.2 proto esp mode tunnel", "demands a tunnel", heals=False,
                                      undo="ip xfrm policy flush")),
 ]

@@ -67,6 +67,7 @@ TEST_CASE("what a rule does is its target") {
   CHECK(rule("-A PREROUTING -j CT --zone 5").untracks());
   CHECK_FALSE(rule("-A PREROUTING -j CT --helper ftp").untracks());
   CHECK(rule("-A PREROUTING -j TTL --ttl-set 1").rewrites());
+  CHECK(!rule("-A POSTROUTING -j TTL --ttl-set 65").rewrites());
   CHECK(rule("-A PREROUTING -p tcp -j DNAT --to-destination 10.0.0.1:80").leads_to());
   CHECK(rule("-A POSTROUTING -j MASQUERADE").hides());
   CHECK_FALSE(rule("-A FORWARD -j ACCEPT").drops());
