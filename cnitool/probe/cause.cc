@@ -124,6 +124,10 @@ std::optional<Cause> cause_of(const Case& one, Scene& scene) {
   const Look look{one, leg, scene};
   if (auto cause = dropped_by_rule(look)) return cause;
   if (auto cause = translated(one, scene)) {
+    // From a bridge in a VRF the node's addresses are no local ones, which hostPorts need.
+    for (const Reason reason : {broken_wire_from, broken_wire_to}) {
+      if (auto broken = reason(look)) return broken;
+    }
     if (one.flow) return cause;
     for (const Reason reason : {untracked_by_rule, untracked_by_legacy}) {
       if (auto untracked = reason(look)) return untracked;
