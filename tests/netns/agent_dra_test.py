@@ -4,6 +4,7 @@
 import json
 import os
 import sys
+import time
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 from support import ledger, suite  # noqa: E402
@@ -54,6 +55,18 @@ class Claims(DraTest):
         pod = self.pod()
         self.add(pod, of="web-1")
         self.assertIn("dev0", ledger.entry("netdev:dev0")["plugins"])
+
+    def test_a_device_that_DEL_gave_back_a_moment_ago_is_prepared(self):
+        self.start(*POOLS)
+        for name in ("web-0", "web-1", "web-2", "web-3"):
+            claim = self.claim(f"{name}-nic", result("netdev-dev0"), pod=name)
+            self.prepared(claim, pod=name)
+            pod = self.pod()
+            self.add(pod, of=name)
+            time.sleep(0.4)  # until the agent has seen that it is away
+            self.remove(pod, of=name)
+            self.end(claim)
+            self.assertEqual(ledger.devices(), [])
 
     def test_Prepare_is_idempotent_and_keeps_what_it_has_prepared(self):
         self.start(*POOLS)

@@ -5,6 +5,7 @@
 #include "libcni/common/error.h"
 #include "plugins/devices/agent/core.h"
 #include "plugins/devices/agent/log.h"
+#include "plugins/names/drivers.h"
 
 // Allocate, claims, and what the kubelet lists.
 namespace devices {
@@ -67,16 +68,34 @@ Handout Core::allocate(const std::string& resource, const std::vector<std::strin
   return out;
 }
 
-const Item& Core::require(std::size_t pool, const std::string& id) const {
+const Item& Core::require(std::size_t pool, const std::string& id) {
   const auto found = stock_.pools[pool].find(id);
   if (found == stock_.pools[pool].end()) {
     throw cni::Error(Code::kTryAgainLater,
                      cat("allocate device '", id, "': not a device of ", counts_[pool].resource));
   }
+  look_again(pool, id);
   if (!found->second.is_present) {
     throw cni::Error(Code::kTryAgainLater, cat("allocate device '", id, "': it vanished"));
   }
   return found->second;
+}
+
+// DEL may have given a link back since the last look, which changes follow after kBurst. The offer
+// stays until refresh() compares it.
+void Core::look_again(std::size_t pool, const std::string& id) {
+  const auto known = stock_.pools[pool].find(id);
+  if (known == stock_.pools[pool].end()) return;
+  Item& item = known->second;
+  const bool has_link = item.device && item.device->link;
+  const bool needs_link =
+      !item.slot && !(item.device && names::is_user_space_driver(item.device->driver));
+  if (item.is_present && (has_link || !needs_link)) return;
+  Stock now = look();
+  const auto found = now.pools[pool].find(id);
+  if (found == now.pools[pool].end()) return;
+  found->second.offer = std::move(item.offer);
+  item = std::move(found->second);
 }
 
 // The entry of a device that is promised to a pod. The holder stays: DEL of an earlier pod needs

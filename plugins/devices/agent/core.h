@@ -113,12 +113,12 @@ class Core {
       std::chrono::milliseconds most = cni::kLockDeadline);
   void require_ledger() const noexcept;
   std::optional<std::size_t> pool_of(const std::string& resource) const;
-
   Stock look();
   void write_cdi_files();
   void write_metrics_file();
 
-  const Item& require(std::size_t pool, const std::string& id) const;
+  const Item& require(std::size_t pool, const std::string& id);
+  void look_again(std::size_t pool, const std::string& id);
   Entry promised(std::size_t pool, const Item& item, Entry entry) const;
   void promise(std::size_t pool, const std::vector<const Item*>& items);
   std::optional<Entry> claimed(const std::string& resource, const std::string& id, const Pod& pod);
@@ -127,7 +127,7 @@ class Core {
   bool is_gone(const Entry& entry) const;
   void write_info(std::size_t pool, const Item& item) const;
   void release(const Entry& entry);
-  Entry ordered(const dra::Order& order, const dra::Part& part, const Entries& entries) const;
+  Entry ordered(const dra::Order& order, const dra::Part& part, const Entries& entries);
   void put_all(const std::vector<Entry>& entries, const Entries& before);
   void claim_again(Entry& entry) const;
 

@@ -5,6 +5,7 @@
 #include "libcni/common/error.h"
 #include "libcni/config/json.h"
 #include "plugins/devices/agent/core.h"
+#include "plugins/devices/agent/dra/names.h"
 #include "plugins/devices/agent/dra/parameters.h"
 #include "plugins/devices/agent/dra/promise.h"
 #include "plugins/devices/agent/log.h"
@@ -89,9 +90,12 @@ void Core::claim_again(Entry& entry) const {
 }
 
 // Under both locks. \param entries with those of the order's earlier parts.
-Entry Core::ordered(const dra::Order& order, const dra::Part& part, const Entries& entries) const {
+Entry Core::ordered(const dra::Order& order, const dra::Part& part, const Entries& entries) {
   const dra::Result& result = part.result;
   const auto index = dra::pool_of(pools_, stock_, result);
+  for (const auto& [id, one] : stock_.pools[index]) {
+    if (dra::device_name(id) == result.device) look_again(index, id);
+  }
   const Item& item = dra::item_of(pools_.pools[index], stock_.pools[index], entries, result);
   const auto known = entries.find(item.offer.id);
   Entry out = known != entries.end() ? known->second : Entry{.id = item.offer.id};
