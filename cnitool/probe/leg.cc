@@ -85,8 +85,13 @@ bool is_of(const Subject& pod, const Ip& ip) {
 
 Leg lost_leg(const Case& one, const NodeFacts& facts) {
   const Ip to = destination_of(one.question);
-  Leg out{.from = one.sender, .source = one.source.value_or(Ip::any(to.family())), .target = to};
-  Ends ends{.from = one.sender_place};
+  // `--from` gives the node packets in the name of a host, which is no attachment.
+  const bool is_from_beyond = one.sender != nullptr && one.sender->key.ifname.empty();
+  Leg out{.from = is_from_beyond ? nullptr : one.sender,
+          .is_from_beyond = is_from_beyond,
+          .source = one.source.value_or(Ip::any(to.family())),
+          .target = to};
+  Ends ends{.from = one.sender_place, .is_from_beyond = is_from_beyond};
   if (is_of(one.subject, to)) {
     out.to = &one.subject;
     ends.to = one.subject_place;
@@ -100,11 +105,12 @@ Leg lost_leg(const Case& one, const NodeFacts& facts) {
   Leg back{.is_answer = true,
            .from = out.to,
            .to = out.from,
+           .is_beyond = is_from_beyond,
            .is_from_beyond = out.is_beyond,
            .source = out.target,
            .target = out.source,
            .is_heard = out.is_heard};
-  follow(one.trail.answer_sights, {ends.to, ends.from, false, ends.is_beyond}, back);
+  follow(one.trail.answer_sights, {ends.to, ends.from, is_from_beyond, ends.is_beyond}, back);
   return back;
 }
 
