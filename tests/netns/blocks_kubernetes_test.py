@@ -146,7 +146,7 @@ class Nodes(KubernetesTest):
         self.assertEqual(one.release("n3")["error"]["code"], 7)
         self.api.remove("v1", "nodes", "n2")
         self.assertTrue(wait_for(lambda: set(self.by_node()) == {"n1", "n3"}, 15), one.log)
-        self.assertIn("released the blocks of a node that was removed", one.log)
+        self.assertTrue(wait_for(lambda: "released the blocks of a node that was removed" in one.log, 5), one.log)
         lost, = dead.blocks()
         self.assertEqual(one.release("n3", force=True), {"released": 1})
         self.api.create("v1", "nodes", {"metadata": {"name": "n2"}})
