@@ -163,7 +163,8 @@ std::string hint_for_network(const Settings& settings, const std::string& name) 
   if (!meant.empty()) out = cat("did you mean ", meant, "? ", out);
   const std::vector<std::string> unread = unread_files(settings.conf_dir);
   if (unread.empty()) return out;
-  return cat(out, "; not read, because only *.conflist, *.conf and *.json are: ", joined(unread));
+  return cat(out,
+             "; not read, because only files *.conflist, *.conf and *.json are: ", joined(unread));
 }
 
 cni::Attachment attachment_from(const std::string& text) {

@@ -16,17 +16,18 @@ Findings check_networks(const Node& node) {
   if (node.networks.lists.empty() && out.empty()) {
     const std::string& dir = node.networks.dir;
     const auto unread = unread_files(dir);
+    const auto is_file = [](const std::string& name) { return !name.ends_with('/'); };
+    const auto file = std::ranges::find_if(unread, is_file);
     out.push_back({Level::kError,
                    unread.empty() ? cat("no network in ", dir)
                                   : cat("no network in ", dir,
-                                        ": runtimes read *.conflist, *.conf "
+                                        ": runtimes read files *.conflist, *.conf "
                                         "and *.json, and not ",
                                         some_of(unread)),
                    "runtimes report 'network plugin is not initialized' and start no pod",
-                   unread.empty()
-                       ? cat("cp NETWORK.conflist ", dir, "/")
-                       : cat("mv ", dir, "/", unread.front(), " ", dir, "/",
-                             unread.front().substr(0, unread.front().find('.')), ".conflist")});
+                   file == unread.end() ? cat("cp NETWORK.conflist ", dir, "/")
+                                        : cat("mv ", dir, "/", *file, " ", dir, "/",
+                                              file->substr(0, file->find('.')), ".conflist")});
   }
   return out;
 }

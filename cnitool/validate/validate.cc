@@ -81,7 +81,7 @@ class Validator {
   Document* read(const std::string& file) {
     names_.push_back(file);
     try {
-      auto text = netlink::read_file(file);
+      auto text = netlink::read_regular_file(file);
       if (text) return understood(Document::from(file, std::move(*text)));
       diagnostics_.add(file, {.what = "no such file or directory"});
     } catch (const netlink::Error& e) {
@@ -158,8 +158,8 @@ class Validator {
     names_.push_back(dir);
     const std::vector<std::string> unread = unread_files(dir);
     if (!unread.empty()) {
-      diagnostics_.add(dir, {Severity::kNote, cat("not read, because only *.conflist, *.conf and "
-                                                  "*.json are: ",
+      diagnostics_.add(dir, {Severity::kNote, cat("not read, because only files *.conflist, "
+                                                  "*.conf and *.json are: ",
                                                   joined(unread))});
     }
     if (!files.empty() && !error) return;
@@ -186,8 +186,10 @@ std::vector<std::string> unread_files(const std::string& dir) {
   for (fs::directory_iterator it(dir, error), end; !error && it != end; it.increment(error)) {
     const std::string ending = it->path().extension().string();
     const bool is_read = ending == ".conflist" || ending == ".conf" || ending == ".json";
-    if (!ending.empty() && !is_read && it->is_regular_file(error))
-      out.push_back(it->path().filename().string());
+    const std::string name = it->path().filename().string();
+    std::error_code unknown;
+    if (is_read && it->is_directory(unknown)) out.push_back(name + "/");
+    if (!ending.empty() && !is_read && it->is_regular_file(unknown)) out.push_back(name);
   }
   std::ranges::sort(out);
   return out;

@@ -21,7 +21,8 @@ struct Validation {
 bool validate(const Validation& asked, const Settings& settings, const cni::Env& env,
               const Output& output);
 
-/// The names of files of a directory of networks that no runtime reads, because of their suffix.
+/// What no runtime reads of a directory of networks: files of another suffix, and directories of
+/// this one, whose names have a '/' at the end.
 std::vector<std::string> unread_files(const std::string& dir);
 
 }  // namespace tool

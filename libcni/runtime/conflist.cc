@@ -118,8 +118,8 @@ std::string inlined(const json& doc, const NetworkList& list) {
   return out.dump();
 }
 
-// The regular files of a directory with one of these extensions, by name. Symbolic links are
-// followed: a config map of Kubernetes is mounted as links.
+// What a directory has with one of these extensions and is no directory, by name, as the reference
+// library takes it: a FIFO and a link to nowhere are broken files.
 std::vector<std::string> files_in(const std::string& dir,
                                   std::initializer_list<std::string_view> extensions) {
   std::vector<std::string> out;
@@ -128,9 +128,9 @@ std::vector<std::string> files_in(const std::string& dir,
   if (error == std::errc::no_such_file_or_directory) return out;
   for (; !error && it != fs::directory_iterator(); it.increment(error)) {
     const std::string extension = it->path().extension().string();
-    std::error_code unreadable;  // a link to nowhere
+    std::error_code unreadable;
     if (std::ranges::find(extensions, extension) != extensions.end() &&
-        it->is_regular_file(unreadable)) {
+        !it->is_directory(unreadable)) {
       out.push_back(it->path().string());
     }
   }
@@ -151,7 +151,7 @@ struct Document {
 };
 
 Document read_document(const std::string& file) {
-  auto text = netlink::read_file(file);
+  auto text = netlink::read_regular_file(file);
   if (!text) throw Error(Code::kIoFailure, cat("read '", file, "': no such file or directory"));
   json root = about(file, [&] { return parse_json(*text, "it"); });
   return {file, std::move(*text), std::move(root)};

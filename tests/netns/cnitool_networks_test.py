@@ -75,7 +75,7 @@ class Networks(suite.NodeTest):
         for name in ("30-more.yaml", "31-more.conflist.bak"):
             use({}, name)
         hint = cnitool("add", "more", self.pod1.path).stderr
-        self.assertIn("not read, because only *.conflist, *.conf and *.json are: "
+        self.assertIn("not read, because only files *.conflist, *.conf and *.json are: "
                       "30-more.yaml, 31-more.conflist.bak\n", hint)
 
     def test_a_broken_file_is_one_line_that_names_validate(self):

@@ -483,10 +483,18 @@ class Output(Validate):
         write(self.folder, "a.conflist", bridge('"mtu": 1400'))
         for name in ("b.yaml", "c.conflist.bak", "README"):
             write(self.folder, name, "")
+        os.mkdir(os.path.join(self.folder, "d.conflist"))
         got = validate("--strict", self.folder)
         self.assertEqual((got.status, got.stdout), (0, (
-            f"{self.folder}: note: not read, because only *.conflist, *.conf and *.json are: "
-            "b.yaml, c.conflist.bak\n1 file: 0 errors, 0 warnings\n")))
+            f"{self.folder}: note: not read, because only files *.conflist, *.conf and *.json are: "
+            "b.yaml, c.conflist.bak, d.conflist/\n1 file: 0 errors, 0 warnings\n")))
+
+    def test_a_fifo_is_an_error_and_not_waited_for(self):
+        os.mkfifo(fifo := os.path.join(self.folder, "a.conflist"))
+        for name in (fifo, self.folder):
+            got = validate(name)
+            self.assertEqual(got.status, 1, str(got))
+            self.assertIn(f"{fifo}: error: read '{fifo}', which is not a regular file: ", got.stdout)
 
     def test_the_examples_do_not_overlap(self):
         self.assert_clean(*EXAMPLES)

@@ -31,7 +31,6 @@ struct Cluster {
   std::vector<Process> processes;
   RuntimeConfig runtime;
   std::vector<std::string> conf_files;  ///< of the runtime's directory that it reads, in its order
-  std::vector<std::string> unread;      ///< that no runtime reads, because of their suffix
   std::vector<PluginDir> plugin_dirs;
   std::map<std::string, std::string> packages;  ///< of dpkg, by the path of a plugin
   std::optional<NodeObject> object;

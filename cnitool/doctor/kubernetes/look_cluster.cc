@@ -9,7 +9,6 @@
 #include "cnitool/doctor/kubernetes/look.h"
 #include "cnitool/json_at.h"
 #include "cnitool/pool.h"
-#include "cnitool/validate/validate.h"
 #include "libcni/common/dir.h"
 #include "libcni/common/split.h"
 #include "libcni/config/json.h"
@@ -157,7 +156,6 @@ void look_at_runtime(Cluster& cluster) {
 
 void look_at_cluster(Cluster& cluster, const Node& node) {
   cluster.conf_files = conf_files_in(node.networks.dir);
-  cluster.unread = unread_files(node.networks.dir);
   const bool enforces = read_or_empty("/sys/fs/selinux/enforce").starts_with('1');
   for (const std::string& dir : node.plugin_path) {
     if (cni::Dir::exists(dir)) cluster.plugin_dirs.push_back(dir_of_plugins(dir, enforces));

@@ -1,6 +1,7 @@
 #include "libcni/runtime/conflist.h"
 
 #include <doctest/doctest.h>
+#include <sys/stat.h>
 
 #include <filesystem>
 #include <nlohmann/json.hpp>
@@ -254,7 +255,6 @@ TEST_CASE("a network is found by its name, the first by file name") {
   dir.put("50.txt", list_text("d"));
   dir.put("sub/10.conflist", list_text("e"));
   std::filesystem::create_directory(dir.file("60.conflist"));
-  std::filesystem::create_symlink("/nowhere", dir.file("70.conflist"));
   std::filesystem::create_symlink(dir.file("sub/10.conflist"), dir.file("80.conflist"));
   CHECK(dir.find("a").file == dir.file("10.conflist"));
   CHECK(dir.find("b").file == dir.file("20.conflist"));
@@ -292,9 +292,15 @@ TEST_CASE("a broken file does not hide the others, and is named where it may be 
   Confs dir;
   dir.put("10.conflist", "{");
   dir.put("20.conflist", list_text("n"));
+  std::filesystem::create_symlink("/nowhere", dir.file("30.conflist"));
+  REQUIRE(::mkfifo(dir.file("40.conflist").c_str(), 0600) == 0);  // a read would wait for ever
   CHECK(dir.find("n").file == dir.file("20.conflist"));
-  REQUIRE(dir.networks.broken.size() == 1);
+  REQUIRE(dir.networks.broken.size() == 3);
   CHECK(dir.networks.broken[0].file == dir.file("10.conflist"));
+  CHECK(dir.networks.broken[1].error.what() ==
+        cat("read '", dir.file("30.conflist"), "': no such file or directory"));
+  CHECK(std::string(dir.networks.broken[2].error.what())
+            .starts_with(cat("read '", dir.file("40.conflist"), "', which is not a regular file")));
   CHECK(error_of([&] { dir.find("x"); })
             .details()
             .starts_with(cat("read '", dir.file("10.conflist"), "': it is not JSON")));
