@@ -90,6 +90,7 @@ struct Node {
   std::vector<DeviceAgent> device_agents;
   std::vector<FileSystem> file_systems;
   std::vector<std::string> no_folders;  ///< files where a folder of state should be
+  std::vector<std::string> no_locks;    ///< folders and others where a lock file should be
   std::vector<HeldLock> held_locks;
   std::vector<TakenPort> taken_ports;
   std::shared_ptr<const kubernetes::Cluster> cluster;  ///< null: nobody asked

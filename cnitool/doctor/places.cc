@@ -90,6 +90,9 @@ void look_for_folders(Node& node) {
     struct stat about {};
     if (::stat(path.c_str(), &about) == 0 && !S_ISDIR(about.st_mode))
       node.no_folders.push_back(path);
+    const std::string lock = path + "/lock";
+    if (::lstat(lock.c_str(), &about) == 0 && !S_ISREG(about.st_mode))
+      node.no_locks.push_back(lock);
   }
 }
 
@@ -129,9 +132,12 @@ bool is_of_disk(const Node& node, std::string_view error) {
     return error.find(netlink::errno_text(number)) != error.npos &&
            std::ranges::any_of(node.file_systems, is_so);
   };
-  const bool is_named = std::ranges::any_of(
-      node.no_folders, [&](const std::string& path) { return error.find(path) != error.npos; });
-  if (is_named && error.find(netlink::errno_text(ENOTDIR)) != error.npos) return true;
+  const auto is_named = [&](const std::string& path) { return error.find(path) != error.npos; };
+  if (std::ranges::any_of(node.no_locks, is_named)) return true;
+  if (std::ranges::any_of(node.no_folders, is_named) &&
+      error.find(netlink::errno_text(ENOTDIR)) != error.npos) {
+    return true;
+  }
   return has(EROFS, [](const FileSystem& one) { return one.read_only; }) || has(ENOSPC, is_full);
 }
 
@@ -141,6 +147,11 @@ Findings check_disks(const Node& node) {
   for (const std::string& path : node.no_folders) {
     out.push_back({Level::kError, cat("'", path, "' is not a directory"),
                    "ADD and DEL fail, because plugins and runtimes keep their state there",
+                   cat("mv ", path, " ", path, ".old")});
+  }
+  for (const std::string& path : node.no_locks) {
+    out.push_back({Level::kError, cat("'", path, "' is no regular file"),
+                   "ADD and DEL fail, because they cannot lock it",
                    cat("mv ", path, " ", path, ".old")});
   }
   for (const FileSystem& one : node.file_systems) {

@@ -1272,6 +1272,15 @@ class Surroundings(DoctorTest):
         shell(remedy)
         self.assertNotIn("disks", {one["check"] for one in self.doctor()[1]})
 
+    @suite.cases([(path, path) for path in ("/var/lib/cni/lock", f"{NETWORKS}/net/lock", "/run/cni/portmap/lock")])
+    def a_folder_where_a_lock_should_be(self, path):
+        if os.path.exists(path):
+            os.unlink(path)
+        os.mkdir(path)
+        remedy = self.assert_finds("error", "disks", f"'{path}' is no regular file")
+        self.assertEqual(len(self.doctor()[1]), 1)
+        self.cured(remedy)
+
     def test_a_file_system_that_is_full(self):
         run("mount", "-o", "remount,size=4M", "/var/lib")
         with open("/var/lib/large", "wb") as file:
