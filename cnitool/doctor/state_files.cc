@@ -85,12 +85,20 @@ std::optional<LaterFile> later_file(const Node& node, const std::string& path,
   return std::nullopt;
 }
 
-// Those whose files are this project's own: others' may have any key.
-std::set<std::string> state_dirs() {
-  std::set<std::string> out;
+// Those whose files are this project's own: others' may have any key. A config may name another.
+std::set<std::string> own_state_dirs(const Node& node) {
+  std::set<std::string> out, types;
   for (const names::StateFolder& one : names::kStateDirs) {
     const std::string_view dir = one.dir;
-    if (dir.starts_with(names::kRunDir) || dir == names::kDevicesLedgerDir) out.emplace(dir);
+    if (!dir.starts_with(names::kRunDir) && dir != names::kDevicesLedgerDir) continue;
+    out.emplace(dir);
+    types.emplace(one.plugin);
+  }
+  for (const cni::NetworkList& list : node.networks.lists) {
+    for (const cni::PluginConf& plugin : list.plugins) {
+      const std::string dir = text_at(plugin.conf, "dataDir");
+      if (types.contains(plugin.type) && dir.starts_with('/')) out.insert(dir);
+    }
   }
   return out;
 }
@@ -126,7 +134,7 @@ Findings check_state_files(const Node& node) {
 
 std::vector<LaterFile> later_files(const Node& node) {
   std::vector<LaterFile> out;
-  for (const std::string& path : state_dirs()) {
+  for (const std::string& path : own_state_dirs(node)) {
     const auto dir = cni::Dir::open(path);
     if (!dir) continue;
     for (const std::string& name : dir->names()) {

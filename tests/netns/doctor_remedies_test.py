@@ -19,6 +19,7 @@ from support.world import MS_NOEXEC, Pod, mount, run  # noqa: E402
 UPLINK = "/proc/sys/net/ipv4/conf/up0/route_localnet"
 
 
+@suite.spread
 class Remedies(DoctorTest):
     def again(self, pod, port):
         """What a runtime does when the pod is restarted."""
@@ -293,13 +294,22 @@ class Remedies(DoctorTest):
         self.cured(self.assert_finds("error", "pods", "cni0 not found"))
         self.assert_pinged()
 
-    def test_a_state_file_of_a_later_release(self):
-        folder = pathlib.Path("/run/cni/portmap")
-        path, = (str(one) for one in folder.iterdir() if one.is_file() and not one.is_symlink()
-                 and container_of(self.pods[0].path) in one.read_text("utf-8"))
+    @suite.cases([("of portmap", ("/run/cni/portmap", {})),
+                  ("in tuning's dataDir", ("/run/own", {"type": "tuning", "dataDir": "/run/own",
+                                                        "sysctl": {"net.ipv4.conf.IFNAME.arp_filter": "1"}}))])
+    def a_state_file_of_a_later_release(self, row):
+        folder, more = row
+        if more:
+            shutil.copy(os.path.join(OURS, "tuning"), BIN)
+            use(chain(BRIDGE, PORTMAP, more))
+            for n, pod in enumerate(self.pods):
+                self.again(pod, 8080 + n)
+        path, = (str(one) for one in pathlib.Path(folder).iterdir() if one.is_file() and not one.is_symlink()
+                 and container_of(self.pods[0].path) in one.name + one.read_text("utf-8"))
         with open(path, encoding="utf-8") as file:
-            later = [one | {"format": 99} for one in json.load(file)]
-        write(path, json.dumps(later))
+            states = json.load(file)
+        write(path, json.dumps(states | {"patchbay": states["patchbay"] | {"format": 99}} if more else
+                               [one | {"format": 99} for one in states]))
         self.assertEqual(self.assert_finds("error", "pods", path), "install the version of patchbay that wrote it")
         self.pods[0].remove()
         remedy = self.assert_finds("warning", "state files", path)
