@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <memory>
 #include <nlohmann/json.hpp>
 #include <set>
 
@@ -9,6 +10,7 @@
 #include "cnitool/runtimes.h"
 #include "cnitool/validate/validate.h"
 #include "libcni/common/hash.h"
+#include "libcni/common/split.h"
 #include "libcni/common/undo.h"
 #include "libcni/config/json.h"
 #include "libcni/config/nearest.h"
@@ -115,6 +117,13 @@ cni::RuntimeOptions runtime_options(const Settings& settings, const cni::Env& en
   out.env = env;
   out.limit = settings.limit == 0 ? cni::kNoLimit : std::chrono::seconds(settings.limit);
   out.undo_failed_add = settings.undo;
+  // gc calls a plugin more than once, and repair for each pod.
+  const auto said = std::make_shared<std::set<std::string, std::less<>>>();
+  out.pass_stderr = [said](std::string_view text) {
+    for (const std::string_view line : cni::split(text, "\n")) {
+      if (said->emplace(line).second) cni::note(line);
+    }
+  };
   return out;
 }
 

@@ -158,7 +158,7 @@ void look_at_plugins(Node& node, cni::RuntimeOptions options, Steps& steps) {
   }
   node.held_locks = held_locks(node);
   node.complaints = complaints_of(node, options);
-  options.pass_stderr = false;
+  options.pass_stderr = {};
   options.lock_limit = std::chrono::seconds(5);
   options.known_verbs = std::make_shared<cni::KnownVerbs>();
   for (const HeldLock& one : node.held_locks) {

@@ -164,7 +164,7 @@ std::vector<PluginFile> programs_of(const Node& node, const RuntimeOptions& opti
 }
 
 std::vector<StatusError> complaints_of(const Node& node, RuntimeOptions options) {
-  options.pass_stderr = false;  // what STATUS notes is a finding of another check
+  options.pass_stderr = {};  // what STATUS notes is a finding of another check
   std::vector<StatusError> out;
   for (const NetworkList& list : node.networks.lists) {
     if (is_locked(node, list.name)) continue;

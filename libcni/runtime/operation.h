@@ -2,6 +2,7 @@
 
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
+#include <string_view>
 
 #include "libcni/runtime/cache.h"
 #include "libcni/runtime/operation_lock.h"
@@ -26,7 +27,9 @@ class Operation {
   AttachmentKey key_of(const Target& target) const {
     return {list_.name, target.container_id, target.ifname};
   }
-  bool passes_notes() const { return options_.pass_stderr; }
+  void pass_note(std::string_view text) const {
+    if (options_.pass_stderr) options_.pass_stderr(text);
+  }
   OperationLock::Wait wait() const {
     return {.limit = options_.lock_limit, .stop_fd = options_.stop_fd};
   }

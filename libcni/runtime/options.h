@@ -6,9 +6,11 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "libcni/common/error.h"
+#include "libcni/common/undo.h"
 #include "libcni/plugin/invoke.h"
 #include "libcni/plugin/request.h"
 #include "libcni/runtime/cache.h"
@@ -46,8 +48,8 @@ struct RuntimeOptions {
   std::chrono::seconds limit = kPluginLimit;  ///< for one call of one plugin, or kNoLimit
   /// After a failed ADD the plugins that were called are called with DEL.
   bool undo_failed_add = true;
-  /// Whether what plugins write to stderr is passed on to this process's.
-  bool pass_stderr = true;
+  /// Gets what a plugin wrote to stderr, without the last line break. Empty: nobody does.
+  std::function<void(std::string_view text)> pass_stderr = note;
   /// Called after every call of a plugin.
   std::function<void(const PluginRun&)> observer = {};
   /// A file descriptor that becomes readable when the operation is to be given up: the plugin that

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "libcni/common/undo.h"
 #include "libcni/config/nearest.h"
 #include "libcni/plugin/collect.h"
 #include "libcni/plugin/log.h"
@@ -61,10 +60,6 @@ json declared(const PluginConf& plugin, const json& arguments) {
     if (given != arguments.end()) out[name] = *given;
   }
   return out;
-}
-
-void pass_on(const std::string& text) {
-  if (!text.empty()) note(text.ends_with('\n') ? text.substr(0, text.size() - 1) : text);
 }
 
 }  // namespace
@@ -132,7 +127,10 @@ std::string PluginCaller::run_unlogged(const PluginConf& plugin, Command command
   }
   const auto took = std::chrono::duration_cast<std::chrono::microseconds>(Clock::now() - start);
   // The text on stderr is the error itself if there is no stdout.
-  if (options_.pass_stderr && (outcome.ok() || !outcome.out.empty())) pass_on(outcome.err);
+  if (options_.pass_stderr && !outcome.err.empty() && (outcome.ok() || !outcome.out.empty())) {
+    const std::string_view text = outcome.err;
+    options_.pass_stderr(text.ends_with('\n') ? text.substr(0, text.size() - 1) : text);
+  }
   if (options_.observer) {
     options_.observer(
         {command, plugin, program.file, input, outcome, error ? &*error : nullptr, took});

@@ -56,7 +56,7 @@ std::optional<OperationLock> lock_if_possible(const Operation& operation, const 
     return OperationLock::of_attachment(operation.cache(), operation.key_of(target),
                                         operation.wait());
   } catch (const netlink::Error& e) {
-    if (operation.passes_notes()) note(cat("going on without a lock: ", e.what()));
+    operation.pass_note(cat("going on without a lock: ", e.what()));
     return std::nullopt;
   }
 }

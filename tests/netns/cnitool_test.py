@@ -718,7 +718,9 @@ class Garbage(ToolTest):
         remedies = [one.get("remedy") for one in doctor["findings"] if said in one["what"]]
         self.assertEqual(remedies, ["install the version of patchbay that wrote it"], doctor)
         pods["dead"].remove()
-        self.assertEqual(self.assert_tool_ok(cnitool("gc", "net", "--keep-alive"), noted=said),
+        collected = cnitool("gc", "net", "--keep-alive")
+        self.assertEqual(collected.stderr.count(said), 1, collected)
+        self.assertEqual(self.assert_tool_ok(collected, noted=said),
                          "removed interface 'eth0' of container 'dead' in network 'net'\n")
         self.assertEqual((os.path.exists(files["dead"]), cache_names()), (False, ["net-later-eth0"]))
         with open(files["later"], encoding="utf-8") as file:
