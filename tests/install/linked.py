@@ -8,7 +8,8 @@ import subprocess
 
 #: Header libraries, by a namespace of C++ that is theirs alone.
 HEADERS = {"nlohmann-json3-dev": r"\bnlohmann::", "libcli11-dev": r"\bCLI::", "libtomlplusplus-dev": r"\btoml::"}
-#: A name that only one package's archives define may be another program's by accident; so many are none.
+#: A name that only one package's archives define may be another program's by accident; so many are none. One may be all
+#: that was taken: `atexit` of libc_nonshared.a.
 FEW = 10
 
 
@@ -54,6 +55,5 @@ def packages_in(executable):
     definers = definers_in(archives_of(executable))
     names = defined(executable)
     found = collections.Counter(next(iter(definers[name])) for name in names if len(definers.get(name, ())) == 1)
-    found = {package: count for package, count in found.items() if count >= FEW}
     plain = run("c++filt", input="\n".join(names))
-    return found | {package: count for package, pattern in HEADERS.items() if (count := len(re.findall(pattern, plain)))}
+    return found | {package: FEW + count for package, pattern in HEADERS.items() if (count := len(re.findall(pattern, plain)))}
