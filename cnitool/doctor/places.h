@@ -30,7 +30,8 @@ struct FileSystem {
 struct LaterFile {
   std::string path;
   std::vector<cni::AttachmentKey> owners;
-  bool is_dead = false;  ///< all of their pods are
+  bool is_dead = false;     ///< all of their pods are
+  bool is_foreign = false;  ///< no release wrote it
 };
 
 /// A lock that has not been free for kHungSeconds: a call has one for milliseconds.

@@ -63,14 +63,28 @@ bool is_dead(const Node& node, const cni::AttachmentKey& key, const std::string&
          cni::liveness_of(netns, key.ifname) == cni::Liveness::kNoNamespace;
 }
 
+// Each file of these names its pod. That of tuning may be the reference plugin's, and the ledger
+// has devices of nobody.
+bool names_no_pod(const std::string& path, const std::string& content, const json& document) {
+  constexpr std::string_view kDirs[] = {names::kDhcpStateDir, names::kHostDeviceStateDir,
+                                        names::kPortmapStateDir, names::kSbrStateDir,
+                                        names::kVrfStateDir};
+  return std::ranges::find(kDirs, path.substr(0, path.rfind('/'))) != std::end(kDirs) &&
+         !document.empty() && content.find("\"containerID\"") == content.npos;
+}
+
 std::optional<LaterFile> later_file(const Node& node, const std::string& path,
                                     const std::string& content) try {
-  if (content.find("\"format\"") == content.npos) return std::nullopt;
+  const auto has = [&](const char* key) { return content.find(key) != content.npos; };
+  if (has("\"containerID\"") && !has("\"format\"")) return std::nullopt;
   const json document = cni::parse_json(content, path);
   const bool is_entry =
       path.starts_with(cni::cat(names::kDevicesLedgerDir, "/")) && path[path.rfind('/') + 1] != '.';
   const int newest = is_entry ? devices::kClaimFormat : plugins::kStateFormat;
-  if (plugins::later_format(document, newest).empty()) return std::nullopt;
+  if (plugins::later_format(document, newest).empty()) {
+    if (!names_no_pod(path, content, document)) return std::nullopt;
+    return LaterFile{.path = path, .owners = {}, .is_foreign = true};
+  }
   LaterFile out{.path = path, .owners = {}, .is_dead = true};
   for (const json* one : plugins::state_objects(document)) {
     cni::AttachmentKey key{text_at(*one, "network"), text_at(*one, "containerID"),
@@ -110,7 +124,11 @@ Findings check_state_files(const Node& node) {
   Findings out;
   for (const LaterFile& one : node.later_files) {
     if (!is_asked_for(node, one)) continue;
-    if (one.is_dead) {
+    if (one.is_foreign) {
+      out.push_back({Level::kWarning,
+                     cat("no release of patchbay wrote the state file '", one.path, "'"),
+                     "no verb reads it", cat("mv ", quoted(one.path), " /var/tmp/")});
+    } else if (one.is_dead) {
       dead[one.owners.front().network].push_back(&one);
     } else if (!is_said(node, one)) {
       out.push_back({Level::kError,

@@ -317,6 +317,13 @@ class Remedies(DoctorTest):
         self.cured(remedy)
         self.add(Pod("late"), 8080)
 
+    def test_a_state_file_of_no_release(self):
+        for path, text in (("/run/cni/portmap/x", '[{"who": "knows"}]'), ("/run/cni/vrf/x", '{"format": 1}')):
+            os.makedirs(os.path.dirname(path), exist_ok=True)
+            write(path, text)
+            self.cured(self.assert_finds("warning", "state files", f"no release of patchbay wrote the state file '{path}'"))
+        os.unlink("/var/tmp/x")
+
     def state_files_of_hostPorts_were_removed(self):
         """Until they are written again no other pod takes the ports."""
         shutil.rmtree("/run/cni/portmap")
