@@ -18,6 +18,9 @@ inline constexpr auto kFields<devices::Pod> =
     std::tuple{Field{"namespace", &devices::Pod::space}, Field{"name", &devices::Pod::name},
                Field{"uid", &devices::Pod::uid}};
 template <>
+inline constexpr auto kFields<devices::Moment> = std::tuple{
+    Field{"boot", &devices::Moment::boot}, Field{"bootTime", &devices::Moment::boot_time}};
+template <>
 inline constexpr auto kFields<devices::Holder> =
     std::tuple{Field{"", &devices::Holder::owner},
                Field{"interface", &devices::Holder::interface},
@@ -38,6 +41,7 @@ inline constexpr auto kFields<devices::Entry> =
     std::tuple{Field{"id", &devices::Entry::id},
                Field{"resource", &devices::Entry::resource},
                Field{"promised", &devices::Entry::promised},
+               Field{"since", &devices::Entry::since},
                Field{"pod", &devices::Entry::pod},
                Field{"claim", &devices::Entry::claim},
                Field{"plugins", &devices::Entry::plugins},

@@ -30,6 +30,13 @@ struct Pod {
   std::string str() const;
 };
 
+/// A moment by a clock that nobody can set: somebody may set that of the node.
+struct Moment {
+  std::string boot = {};       ///< boot_id()
+  std::int64_t boot_time = 0;  ///< milliseconds of CLOCK_BOOTTIME
+  bool operator==(const Moment&) const = default;
+};
+
 /// The attachment that has the device. It is written before the first delegate is called, and
 /// removed after DEL of the delegates has succeeded.
 struct Holder {
@@ -77,6 +84,9 @@ struct Entry {
   std::string id, resource = {};
   /// Unix time of the last Allocate; 0: the ledger had lost it.
   std::int64_t promised = 0;
+  /// The same, or when the agent first saw the promise after a boot, or that of an earlier version,
+  /// which does not write it. Empty for claims, whose end the kubelet says.
+  std::optional<Moment> since = {};
   std::optional<Pod> pod = {};      ///< whose it is; it stays after DEL, for the pod's next sandbox
   std::optional<Claim> claim = {};  ///< of DRA; empty: the kubelet's device plugin API promised it
   /// The configs that attach it, a JSON list: complete but for name, cniVersion and prevResult.
@@ -96,6 +106,12 @@ struct Entry {
   bool is_held() const { return holder && is_readable() && (!is_wanted() || pod == holder->pod); }
   /// Whether it is promised and no pod is known: any that starts may be the one.
   bool is_unclaimed() const { return promised != 0 && !pod; }
+  /// Whether it is promised and no ADD has said to which pod: at most its name is known.
+  bool is_open() const { return promised != 0 && (!pod || pod->uid.empty()); }
+  /// Whether it was promised after that moment, as far as it is known.
+  bool is_later_than(const Moment& other) const {
+    return since && since->boot == other.boot && since->boot_time > other.boot_time;
+  }
   bool is_of(const Pod& other) const { return pod && pod->is(other); }
   /// Whether it is attached to the pod's interface completely.
   bool is_attached() const { return holder && !holder->result.empty(); }

@@ -40,6 +40,22 @@ class Pods(DraTest):
         self.assert_error(self.call("ADD", other, of="web-1"), 7,
                           "claim 'shop/shared' of pod 'shop/web-1' was prepared for pod 'shop/web-0', and a device is in one pod")
 
+    @suite.cases([("before the kubelet was asked", False), ("after the kubelet has listed the claim", True)])
+    def a_pod_that_reserves_a_claim_whose_entry_was_lost_does_not_start(self, is_listed):
+        claim = self.claim("shared", result("eth1-macvlan-1"))
+        self.prepared(claim)
+        lists = lambda: self.of.ask("rules")["List"]  # noqa: E731
+        if is_listed:
+            self.assertTrue(wait_for(lists, 20), self.by.log)
+            self.by.kill()
+            os.unlink(f"{LEDGER}/{FIRST}")
+            self.by.start()  # of the entry it knows nothing
+            self.assertTrue(wait_for(lists, 20), self.by.log)
+        else:
+            os.unlink(f"{LEDGER}/{FIRST}")
+        self.of.own_claims("shop", "web-1", claim)
+        self.assert_error(self.call("ADD", self.pod(), of="web-1"), 11, "the ledger has lost device 'eth1-macvlan-1'")
+
     def test_claims_of_pod_groups_and_with_admin_access_are_refused(self):
         group = self.claim("group", result("eth1-macvlan-1"), reservedFor=[
             {"apiGroup": "scheduling.k8s.io", "resource": "podgroups", "name": "g", "uid": "g1"}])

@@ -182,6 +182,25 @@ class Shares(DraTest):
         self.prepared(third, pod="web-2")
         self.assertEqual(self.promises()["eth1:macvlan:1"], ("uid-web-2", "web-2-nic"))
 
+    def test_a_share_of_a_parent_that_is_back_is_prepared(self):
+        self.start(SHARED)
+        run("ip", "link", "del", "eth1")
+        self.assertTrue(wait_for(lambda: self.of.health() == {"eth1-macvlan": False}), self.of.health())
+        claim = self.claim("a", share("eth1-macvlan", "100M"))
+        self.assertIn("device 'eth1-macvlan' vanished", self.refusal(claim))
+        ledger.make_parent()
+        self.prepared(claim)
+
+    def test_a_claim_is_of_the_links_that_the_node_has_now(self):
+        self.start(POOLS[0])
+        run("ip", "link", "del", "dev0")
+        claim = self.claim("a", result("netdev-dev0"))
+        self.assertRegex(self.refusal(claim), "is none of this node's|vanished")
+        ledger.make_nic("dev0")
+        self.prepared(claim)
+        run("ip", "link", "set", "dev0", "down", "name", "dev1")
+        self.assert_error(self.call("ADD", self.pod()), 11, "claim device 'netdev:dev0': its link does not exist")
+
     def test_two_shares_of_one_claim_are_two_slots(self):
         self.start(SHARED)
         self.prepared(self.claim("a", share("eth1-macvlan", "100M", "one"), share("eth1-macvlan", "100M", "two")))

@@ -15,10 +15,10 @@ from support.agent import PROGRAM, RESOURCE, Agent, nics, slots  # noqa: E402
 from support.kubelet import Kubelet  # noqa: E402
 from support.ledger import args_of, pod_of  # noqa: E402
 from support.plugin import OURS, cni  # noqa: E402
+from support.sysfs import FAKE, fake_device  # noqa: E402
 from support.world import Pod, run, set_up, wait_for  # noqa: E402
 
 NIC = "vendor.example/nic"
-FAKE = "/run/sysfs"
 
 
 def listed(*plugins, **slot):
@@ -63,22 +63,6 @@ VALIDATED = [
     (listed(HOST_DEVICE, {"type": "bandwidth", "bandwidth": {}}),
      "error: pools[1].plugins[1].bandwidth: unknown key (did you mean runtimeConfig.bandwidth?)"),
 ]
-
-
-def fake_device(address, driver, link=None, group=None, parent=None, numa=0):
-    """A PCI network device in a sysfs of the test."""
-    at = f"{FAKE}/bus/pci/devices/{address}"
-    os.makedirs(f"{at}/net/{link}" if link else at)
-    os.makedirs(f"{FAKE}/bus/pci/drivers/{driver}", exist_ok=True)
-    os.symlink(f"{FAKE}/bus/pci/drivers/{driver}", f"{at}/driver")
-    for name, text in (("class", "0x020000"), ("vendor", "0x8086"), ("device", "0x154c"), ("numa_node", str(numa))):
-        with open(f"{at}/{name}", "w", encoding="ascii") as file:
-            file.write(text + "\n")
-    if group is not None:
-        os.makedirs(f"{FAKE}/kernel/iommu_groups/{group}", exist_ok=True)
-        os.symlink(f"{FAKE}/kernel/iommu_groups/{group}", f"{at}/iommu_group")
-    if parent:
-        os.symlink(f"{FAKE}/bus/pci/devices/{parent}", f"{at}/physfn")
 
 
 def links(*names):

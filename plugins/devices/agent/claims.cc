@@ -5,7 +5,7 @@
 #include "libcni/common/error.h"
 #include "plugins/devices/agent/core.h"
 #include "plugins/devices/agent/log.h"
-#include "plugins/names/drivers.h"
+#include "plugins/state/owner.h"
 
 // Allocate, claims, and what the kubelet lists.
 namespace devices {
@@ -22,6 +22,34 @@ void require_no_claim(const Entry& entry) {
                    cat("device '", entry.id, "' is prepared for claim '", entry.claim->str(), "'"));
 }
 
+using OwnedIds = std::set<std::pair<std::string, std::string>>;  // resource and ID
+
+// Whether an entry of the pod names a link, or is lost. A look takes milliseconds, and other
+// entries name what cannot become another device's.
+bool needs_look(LedgerCache& entries, const Pod& pod, const OwnedIds& wanted) {
+  std::size_t known = 0;
+  const auto names_link = [&](const Entry& one) {
+    const bool is_wanted = wanted.contains({one.resource, one.id});
+    known += is_wanted && one.is_wanted() ? 1U : 0U;
+    const bool is_claims = one.claim && one.pod && one.pod->uid == pod.uid;
+    return (is_wanted || is_claims) && !link_in(one.plugins).empty();
+  };
+  return entries.find(names_link).has_value() || known < wanted.size();
+}
+
+// What the kubelet does not list may be another pod's by now.
+void require_all_listed(LedgerCache& entries, const Pod& pod, const OwnedIds& wanted) {
+  const auto other = entries.find([&](const Entry& entry) {
+    return !entry.claim && entry.is_of(pod) && !wanted.contains({entry.resource, entry.id});
+  });
+  if (!other) return;
+  throw cni::Error(
+      Code::kTryAgainLater,
+      cat("claim devices for ", pod.str(), ": the kubelet does not list '", other->id,
+          "', which the ledger has as the pod's"),
+      "the entry is removed if the kubelet goes on not to list it, and has removed the pod");
+}
+
 void log_overdue(const Entry& entry) {
   const LogFields fields{
       .resource = entry.resource,
@@ -34,11 +62,32 @@ void log_overdue(const Entry& entry) {
       fields);
 }
 
+// Whether the kubelet keeps the pod: it removes the folder after it has heard from the API server,
+// which it may not reach for hours after a boot. Until then it lists static pods at most. Later it
+// starts the others from its checkpoint, without another Allocate.
+bool has_folder(const std::string& pods, const Entry& entry) {
+  if (pods.empty() || !entry.pod) return false;
+  const std::string& uid = entry.pod->uid;
+  const bool is_name = !uid.empty() && uid[0] != '.' && uid.find('/') == uid.npos;
+  return is_name && cni::Dir::exists(cat(pods, "/", uid));
+}
+
+// Whether the pod was seen to be gone, where the kubelet lists none at all: it has removed its
+// folder, or, of a pod whose UID is unknown, those of all pods.
+bool is_gone(const std::string& path, const Entry& entry) {
+  if (path.empty() || !cni::Dir::exists(path)) return false;
+  if (entry.pod && !entry.pod->uid.empty()) return !has_folder(path, entry);
+  const auto pods = cni::Dir::open(path);
+  return pods && pods->names().empty();
+}
+
 }  // namespace
 
-std::pair<netlink::Fd, std::unique_lock<std::mutex>> Core::lock(std::chrono::milliseconds most) {
+std::pair<netlink::Fd, std::unique_lock<std::mutex>> Core::lock(std::chrono::milliseconds most,
+                                                                bool looks) {
   require_ledger();
   netlink::Fd of_ledger = ledger_.lock(most);
+  if (looks) look_again();
   return {std::move(of_ledger), std::unique_lock(mutex_)};
 }
 
@@ -47,7 +96,7 @@ Handout Core::allocate(const std::string& resource, const std::vector<std::strin
   if (!pool) throw cni::Error(Code::kInvalidConfig, cat("allocate: no resource ", resource));
   Handout out;
   {
-    const auto locks = lock();
+    const auto locks = lock(cni::kLockDeadline, true);
     Count& count = counts_[*pool];
     try {
       std::vector<const Item*> items;
@@ -68,56 +117,42 @@ Handout Core::allocate(const std::string& resource, const std::vector<std::strin
   return out;
 }
 
-const Item& Core::require(std::size_t pool, const std::string& id) {
+const Item& Core::require(std::size_t pool, const std::string& id) const {
   const auto found = stock_.pools[pool].find(id);
   if (found == stock_.pools[pool].end()) {
     throw cni::Error(Code::kTryAgainLater,
                      cat("allocate device '", id, "': not a device of ", counts_[pool].resource));
   }
-  look_again(pool, id);
   if (!found->second.is_present) {
     throw cni::Error(Code::kTryAgainLater, cat("allocate device '", id, "': it vanished"));
   }
   return found->second;
 }
 
-// DEL may have given a link back since the last look, which changes follow after kBurst. The offer
-// stays until refresh() compares it.
-void Core::look_again(std::size_t pool, const std::string& id) {
-  const auto known = stock_.pools[pool].find(id);
-  if (known == stock_.pools[pool].end()) return;
-  Item& item = known->second;
-  const bool has_link = item.device && item.device->link;
-  const bool needs_link =
-      !item.slot && !(item.device && names::is_user_space_driver(item.device->driver));
-  if (item.is_present && (has_link || !needs_link)) return;
-  Stock now = look();
-  const auto found = now.pools[pool].find(id);
-  if (found == now.pools[pool].end()) return;
-  found->second.offer = std::move(item.offer);
-  item = std::move(found->second);
-}
-
 // The entry of a device that is promised to a pod. The holder stays: DEL of an earlier pod needs
 // it.
-Entry Core::promised(std::size_t pool, const Item& item, Entry entry) const {
-  entry.resource = counts_[pool].resource;
-  entry.promised = static_cast<std::int64_t>(std::time(nullptr));
-  entry.pod.reset();
-  entry.plugins = plugins_text(pools_.pools[pool], item, entry.plugins);
-  entry.ifname = pools_.pools[pool].ifname;
-  return entry;
+Entry Core::promised(std::size_t pool, const Item& item, const Entry& before,
+                     const Moment& now) const {
+  Entry out = before;
+  out.resource = counts_[pool].resource;
+  out.promised = static_cast<std::int64_t>(std::time(nullptr));
+  out.since = now;
+  out.pod.reset();
+  out.plugins = plugins_text(pools_.pools[pool], item, before.plugins);
+  out.ifname = pools_.pools[pool].ifname;
+  return out;
 }
 
 // Either all entries are written, or none.
 void Core::promise(std::size_t pool, const std::vector<const Item*>& items) {
   std::vector<Entry> before;
+  const Moment now = moment_now();  // one, by which the devices of a call are known
   try {
     for (const Item* item : items) {
       const std::string& id = item->offer.id;
       before.push_back(ledger_.read(id).value_or(Entry{.id = id}));
       require_no_claim(before.back());
-      ledger_.put(promised(pool, *item, before.back()));
+      ledger_.put(promised(pool, *item, before.back(), now));
     }
   } catch (...) {
     for (const Entry& entry : before) {
@@ -139,15 +174,20 @@ void Core::write_info(std::size_t pool, const Item& item) const {
 
 // The entry with the pod in it; nothing for a device of an earlier config that has none.
 std::optional<Entry> Core::claimed(const std::string& resource, const std::string& id,
-                                   const Pod& pod) {
+                                   const Pod& pod, const Moment& asked) {
   std::optional<Entry> entry = ledger_.read(id);
   const auto pool = pool_of(resource);
   if (!entry && !pool) return std::nullopt;
   if (pool && (!entry || !entry->is_wanted())) {
     // The kubelet knows of an Allocate that the ledger has lost.
-    entry = promised(*pool, require(*pool, id), entry.value_or(Entry{.id = id}));
+    entry = promised(*pool, require(*pool, id), entry.value_or(Entry{.id = id}), asked);
   }
   const bool is_open = !entry->pod || entry->pod->uid.empty() || entry->is_of(pod);
+  if (entry->is_open() && entry->is_later_than(asked)) {
+    throw cni::Error(Code::kTryAgainLater,
+                     cat("claim device '", id, "' for ", pod.str(),
+                         ": it was allocated again while the kubelet was asked"));
+  }
   if (entry->resource != resource || !is_open) {
     const std::string whose =
         entry->resource != resource ? cat("resource ", entry->resource) : entry->pod->str();
@@ -166,10 +206,18 @@ std::optional<Entry> Core::claimed(const std::string& resource, const std::strin
 // one all the same that its name selects.
 void Core::find_link(std::size_t pool, Entry& entry) const {
   const auto found = stock_.pools[pool].find(entry.id);
-  if (entry.holder || found == stock_.pools[pool].end()) return;
+  const bool is_away = entry.holder && plugins::lives(entry.holder->owner);
+  if (is_away || found == stock_.pools[pool].end() || link_in(entry.plugins).empty()) return;
   const Item& item = found->second;
-  if (!item.device || !item.device->link) return;
-  entry.plugins = with_link(entry.plugins, item.device->link->name);
+  if (!item.device || !item.device->link) {
+    throw cni::Error(Code::kTryAgainLater,
+                     cat("claim device '", entry.id, "': its link does not exist"));
+  }
+  // DEL of a pod whose namespace was removed gives the link its name back.
+  const std::string& name = item.device->link->name;
+  if (!entry.holder || entry.holder->interface != name) {
+    entry.plugins = with_link(entry.plugins, name);
+  }
   if (item.is_forced || item.device->kept_back.empty() || is_hardware_id(entry.id)) return;
   throw cni::Error(Code::kInvalidConfig,
                    cat("claim device '", entry.id, "': the node uses it: ", item.device->kept_back),
@@ -181,35 +229,26 @@ bool Core::concerns(const Pod& pod) {
   return entries_.concerns(pod, asks_for_none_);
 }
 
-std::vector<std::string> Core::claim(const Pod& pod, const std::vector<Owned>& owned,
-                                     const std::vector<ListedClaim>& claims) {
-  std::set<std::pair<std::string, std::string>> wanted;  // resource and id
-  for (const Owned& one : owned) {
+std::vector<std::string> Core::claim(const Pod& pod, const PodDevices& listed,
+                                     const Moment& asked) {
+  OwnedIds wanted;
+  for (const Owned& one : listed.devices) {
     if (!has_resource(one.resource)) continue;
     for (const std::string& id : one.ids) wanted.emplace(one.resource, id);
   }
-  const auto locks = lock();
+  const auto locks = lock(cni::kLockDeadline, needs_look(entries_, pod, wanted));
   std::vector<Entry> entries;
   for (const auto& [resource, id] : wanted) {
     try {
-      if (auto entry = claimed(resource, id, pod)) entries.push_back(*std::move(entry));
+      if (auto entry = claimed(resource, id, pod, asked)) entries.push_back(*std::move(entry));
     } catch (...) {
       if (const auto pool = pool_of(resource)) ++counts_[*pool].failures;
       throw;
     }
   }
-  const auto other = entries_.find([&](const Entry& entry) {
-    return !entry.claim && entry.is_of(pod) && !wanted.contains({entry.resource, entry.id});
-  });
-  if (other) {
-    throw cni::Error(
-        Code::kTryAgainLater,
-        cat("claim devices for ", pod.str(), ": the kubelet does not list '", other->id,
-            "', which the ledger has as the pod's"),
-        "the entry is removed if the kubelet goes on not to list it, and has removed the pod");
-  }
+  require_all_listed(entries_, pod, wanted);
   const Entries known = entries_.all();
-  dra::require_prepared(pod, claims, known);
+  dra::require_prepared(pod, listed.claims, known);
   for (const auto& [id, entry] : known) {
     if (!entry.claim || !entry.pod || entry.pod->uid != pod.uid) continue;
     entries.push_back(entry);
@@ -241,6 +280,13 @@ bool Core::reconcile(const std::vector<PodDevices>& listed, const Moment& now) {
       case Fate::kStays:
         is_open |= entry.is_unclaimed();
         break;
+      case Fate::kGetsTime: {
+        Entry changed = entry;
+        changed.since = now;
+        ledger_.put_unsynced(changed);
+        is_open |= entry.is_unclaimed();
+        break;
+      }
       case Fate::kGetsPod: {
         const PodDevices* const owner = listing.owner_of(entry);
         Entry changed = entry;
@@ -249,31 +295,14 @@ bool Core::reconcile(const std::vector<PodDevices>& listed, const Moment& now) {
         break;
       }
       case Fate::kIsFree:
-        if (is_list ? !has_folder(entry) : is_gone(entry)) release(entry);
+        if (is_list ? !has_folder(places_.pods, entry) : is_gone(places_.pods, entry)) {
+          release(entry);
+        }
         break;
     }
   }
   reconciler_.keep_only(entries);
   return is_open;
-}
-
-// Whether the kubelet keeps the pod: it removes the folder after it has heard from the API server,
-// which it may not reach for hours after a boot. Until then it lists static pods at most. Later it
-// starts the others from its checkpoint, without another Allocate.
-bool Core::has_folder(const Entry& entry) const {
-  if (places_.pods.empty() || !entry.pod) return false;
-  const std::string& uid = entry.pod->uid;
-  const bool is_name = !uid.empty() && uid[0] != '.' && uid.find('/') == uid.npos;
-  return is_name && cni::Dir::exists(cat(places_.pods, "/", uid));
-}
-
-// Whether the pod was seen to be gone, where the kubelet lists none at all: it has removed its
-// folder, or, of a pod whose UID is unknown, those of all pods.
-bool Core::is_gone(const Entry& entry) const {
-  if (places_.pods.empty() || !cni::Dir::exists(places_.pods)) return false;
-  if (entry.pod && !entry.pod->uid.empty()) return !has_folder(entry);
-  const auto pods = cni::Dir::open(places_.pods);
-  return pods && pods->names().empty();
 }
 
 void Core::release(const Entry& entry) {

@@ -99,29 +99,36 @@ Stock Core::look() {
   return stock_of(pools_, devices, held);
 }
 
-void Core::refresh() {
+void Core::look_again() {
   require_ledger();
-  bool is_new = false;
+  const std::lock_guard one_by_one(looking_);
   Stock stock = look();
   const Entries entries = entries_.all();
+  const std::lock_guard lock(mutex_);
+  for (std::size_t i = 0; i < stock.pools.size(); ++i) {
+    const auto is_same = [](const auto& a, const auto& b) {
+      return a.second.offer == b.second.offer;
+    };
+    is_new_ |= !std::ranges::equal(stock.pools[i], stock_.pools[i], is_same);
+    Count& count = counts_[i];
+    count.devices = stock.pools[i].size();
+    count.healthy = count.allocated = 0;
+    for (const auto& [id, item] : stock.pools[i]) {
+      count.healthy += item.offer.healthy ? 1U : 0U;
+      count.allocated += entries.contains(id) ? 1U : 0U;
+    }
+  }
+  stock_ = std::move(stock);
+  write_cdi_files();
+  write_metrics_file();
+}
+
+void Core::refresh() {
+  look_again();
+  bool is_new = false;
   {
     const std::lock_guard lock(mutex_);
-    for (std::size_t i = 0; i < stock.pools.size(); ++i) {
-      const auto is_same = [](const auto& a, const auto& b) {
-        return a.second.offer == b.second.offer;
-      };
-      is_new |= !std::ranges::equal(stock.pools[i], stock_.pools[i], is_same);
-      Count& count = counts_[i];
-      count.devices = stock.pools[i].size();
-      count.healthy = count.allocated = 0;
-      for (const auto& [id, item] : stock.pools[i]) {
-        count.healthy += item.offer.healthy ? 1U : 0U;
-        count.allocated += entries.contains(id) ? 1U : 0U;
-      }
-    }
-    stock_ = std::move(stock);
-    write_cdi_files();
-    write_metrics_file();
+    is_new = std::exchange(is_new_, false);
   }
   if (is_new && changed_) changed_();
   if (refreshed_) refreshed_();

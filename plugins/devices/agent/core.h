@@ -37,29 +37,29 @@ class Core {
   /// Looks at the node once. \throws cni::Error, netlink::Error.
   Core(Pools pools, Places places);
 
-  /// The config. Constant.
-  const Pools& pools() const { return pools_; }
-  std::vector<std::string> resources() const;  ///< of the config, in its order. Constant
-  /// Whether it is one of them, or pods have its devices: it was one, or is another instance's.
+  const Pools& pools() const { return pools_; }  ///< the config. Constant
+  std::vector<std::string> resources() const;    ///< of the config, in its order. Constant
+  /// Whether it is one of them, or pods have its devices, as of another instance's.
   bool has_resource(const std::string& resource);
-  /// All devices of a resource, sorted by id; none for an unknown resource.
+  /// All devices of a resource, sorted by id.
   std::vector<Offer> offers(const std::string& resource) const;
   std::vector<Count> counts() const;
   /// Whether the kubelet reads the devices of a resource.
   void note_read(const std::string& resource, bool is_read);
   /// See preferred_of(). Ids that are not offered are taken last.
   std::vector<std::string> preferred(const std::string& resource, const Preference& asked) const;
-  /// Calls back after each refresh() that changed an offer, in its thread and without a lock held.
-  /// Before other threads use the core.
+  /// After each refresh() that changed an offer, in its thread. Before other threads use the core.
   void subscribe(std::function<void()> changed) { changed_ = std::move(changed); }
   /// Calls back after each refresh(), as subscribe().
   void on_refresh(std::function<void()> refreshed) { refreshed_ = std::move(refreshed); }
   /// Looks again at links, sysfs and ledger.
   void refresh();
+  /// The same without a call back, before a device is promised: changes are followed later.
+  void look_again();
   /// Who knows that a pod asks for no device; as subscribe().
   void know_pods(IsPod knows) { asks_for_none_ = std::move(knows); }
   Stock stock() const;  ///< all that is offered, and what is not
-  /// For metrics and status: slices of this node; nullopt: it has no DRA.
+  /// Slices of this node; nullopt: it has no DRA.
   void note_slices(const dra::SliceState& state);
   std::optional<dra::SliceState> slices() const;
 
@@ -69,20 +69,20 @@ class Core {
   /// this returns. The same devices may be promised again: the kubelet decides when a pod ends.
   /// \throws cni::Error: unknown resource or device (kInvalidConfig), unhealthy (kTryAgainLater).
   Handout allocate(const std::string& resource, const std::vector<std::string>& ids);
-  /// Calls back after each allocate(), as subscribe(): it is time to ask PodResources.
+  /// After each allocate(), as subscribe(): it is time to ask PodResources.
   void on_allocate(std::function<void()> allocated) { allocated_ = std::move(allocated); }
   /// LedgerCache::concerns(). If not, the kubelet need not be asked: Allocate precedes ADD. Takes
   /// what another process wrote into account, and waits for no lock.
   bool concerns(const Pod& pod);
   /// For ADD of a pod: writes its UID into the entries of the devices that PodResources says it
   /// owns, and returns their ids, sorted by resource and id. Resources of others are passed over.
+  /// \param asked when the kubelet was asked: what was promised since is another pod's.
   /// \throws cni::Error(kTryAgainLater) where a device still belongs to another pod, or where the
   /// ledger has a device of this pod that PodResources does not list; kInvalidConfig where the node
   /// uses a device by now.
-  /// Of claims by DRA the ledger says it, by the pod's UID; `claims`, which the kubelet lists, are
-  /// among them. \throws as dra::require_prepared() where one is not.
-  std::vector<std::string> claim(const Pod& pod, const std::vector<Owned>& owned,
-                                 const std::vector<ListedClaim>& claims = {});
+  /// Of claims by DRA the ledger says it, by the pod's UID; those that the kubelet lists are among
+  /// them. \throws as dra::require_prepared() where one is not.
+  std::vector<std::string> claim(const Pod& pod, const PodDevices& listed, const Moment& asked);
   /// Writes the pods that PodResources lists into promised entries, and removes entries of pods
   /// that it does not list any more, unless it has their folder. A list without any pod may be that
   /// of a kubelet that has just started: then the folder must have been seen to be removed.
@@ -107,27 +107,25 @@ class Core {
   void unprepare(const std::string& uid, std::chrono::milliseconds most);
 
  private:
-  /// Both locks of a change. A plugin may have the ledger's for a while, in which others ask for
-  /// offers: it is the first.
+  /// Both locks of a change, with a look at the node in between. A plugin may have the ledger's for
+  /// a while, in which others ask for offers: it is the first.
   std::pair<netlink::Fd, std::unique_lock<std::mutex>> lock(
-      std::chrono::milliseconds most = cni::kLockDeadline);
+      std::chrono::milliseconds most = cni::kLockDeadline, bool looks = false);
   void require_ledger() const noexcept;
   std::optional<std::size_t> pool_of(const std::string& resource) const;
   Stock look();
   void write_cdi_files();
   void write_metrics_file();
 
-  const Item& require(std::size_t pool, const std::string& id);
-  void look_again(std::size_t pool, const std::string& id);
-  Entry promised(std::size_t pool, const Item& item, Entry entry) const;
+  const Item& require(std::size_t pool, const std::string& id) const;
+  Entry promised(std::size_t pool, const Item& item, const Entry& before, const Moment& now) const;
   void promise(std::size_t pool, const std::vector<const Item*>& items);
-  std::optional<Entry> claimed(const std::string& resource, const std::string& id, const Pod& pod);
+  std::optional<Entry> claimed(const std::string& resource, const std::string& id, const Pod& pod,
+                               const Moment& asked);
   void find_link(std::size_t pool, Entry& entry) const;
-  bool has_folder(const Entry& entry) const;
-  bool is_gone(const Entry& entry) const;
   void write_info(std::size_t pool, const Item& item) const;
   void release(const Entry& entry);
-  Entry ordered(const dra::Order& order, const dra::Part& part, const Entries& entries);
+  Entry ordered(const dra::Order& order, const dra::Part& part, const Entries& entries) const;
   void put_all(const std::vector<Entry>& entries, const Entries& before);
   void claim_again(Entry& entry) const;
 
@@ -139,8 +137,10 @@ class Core {
   std::function<void()> changed_, allocated_, refreshed_;
   IsPod asks_for_none_;
 
+  std::mutex looking_;        // so that no look replaces a later one; before mutex_
   mutable std::mutex mutex_;  // for what is below
   Stock stock_;
+  bool is_new_ = false;  // an offer, since the last refresh()
   std::vector<Count> counts_;
   std::optional<dra::SliceState> slices_;
   Reconciler reconciler_;

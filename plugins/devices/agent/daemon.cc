@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <ctime>
 #include <functional>
 #include <memory>
 #include <string>
@@ -83,7 +82,7 @@ class Attention {
 
   // Whether a device is promised to a pod that is not known yet.
   bool has_unclaimed() try {
-    const Moment now{static_cast<std::int64_t>(std::time(nullptr)), cni::EventLoop::now()};
+    const Moment now = moment_now();
     const bool out = core_.reconcile(pods_.list(), now);
     last_error_.clear();
     return out;

@@ -127,14 +127,6 @@ void add(std::vector<std::string>& out, const std::string& path) {
   if (std::ranges::find(out, path) == out.end()) out.push_back(path);
 }
 
-// The name in an earlier list: "device" of host-device. Empty: there is none.
-std::string name_in(const std::string& plugins) {
-  const nlohmann::json list = cni::try_parse_json(plugins);
-  if (!list.is_array() || list.empty() || !list[0].is_object()) return {};
-  const auto name = list[0].find("device");
-  return name != list[0].end() && name->is_string() ? name->get<std::string>() : std::string();
-}
-
 // Those of its driver, its RDMA nodes, those of the pool.
 std::vector<std::string> nodes_of(const Pool& pool, const Item& item, const Sysfs& sysfs) {
   std::vector<std::string> out;
@@ -252,15 +244,22 @@ std::string plugins_text(const Pool& pool, const Item& item, const std::string& 
   const bool has_link = item.device && item.device->link;
   // host-device refuses a link that the node uses unless its name selects it.
   const bool by_name = !item.device || item.device->bus == Bus::kNone || item.is_forced;
-  const std::string name = has_link ? item.device->link->name : name_in(before);
+  const std::string name = has_link ? item.device->link->name : link_in(before);
   if (!by_name && (has_link || name.empty())) return text(by, id);
   if (!name.empty()) return text(SelectBy::kName, name);
   throw cni::Error(cni::Code::kTryAgainLater,
                    cat("allocate device '", id, "': its link does not exist"));
 }
 
+std::string link_in(const std::string& plugins) {
+  const nlohmann::json list = cni::try_parse_json(plugins);
+  if (!list.is_array() || list.empty() || !list[0].is_object()) return {};
+  const auto name = list[0].find("device");
+  return name != list[0].end() && name->is_string() ? name->get<std::string>() : std::string();
+}
+
 std::string with_link(const std::string& plugins, const std::string& name) {
-  const std::string before = name_in(plugins);
+  const std::string before = link_in(plugins);
   if (before.empty() || before == name) return plugins;
   auto list = cni::try_parse_ordered_json(plugins);
   list[0]["device"] = name;

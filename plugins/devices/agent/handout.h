@@ -68,6 +68,9 @@ Handout handout_of(const Pool& pool, const std::vector<const Item*>& items, cons
 /// cni::Error(kTryAgainLater) where that name is not known.
 std::string plugins_text(const Pool& pool, const Item& item, const std::string& before);
 
+/// The name of the link in such a list, which a name selects: "device" of host-device. Else empty.
+std::string link_in(const std::string& plugins);
+
 /// The same list with the name that the device's link has now, where a name selects it.
 std::string with_link(const std::string& plugins, const std::string& name);
 

@@ -45,10 +45,12 @@ std::optional<Entry> LedgerCache::find(const std::function<bool(const Entry&)>& 
 
 void LedgerCache::note(const std::vector<PodDevices>& listed) {
   const std::lock_guard hold(mutex_);
-  listed_.emplace();
+  look();
+  listed_.emplace(std::exchange(lost_, {}));
   for (const PodDevices& one : listed) {
-    if (!one.devices.empty() || !one.claims.empty())
-      listed_->insert(Pod{one.space, one.name}.str());
+    if (one.devices.empty() && one.claims.empty()) continue;
+    listed_->insert(Pod{one.space, one.name}.str());
+    for (const ListedClaim& claim : one.claims) listed_->insert(Pod{claim.space, {}}.str());
   }
 }
 
@@ -60,7 +62,7 @@ bool LedgerCache::concerns(const Pod& pod, const IsPod& asks_for_none) {
   if (!listed_) return true;
   look();
   if (listed_->contains(pod.str())) return true;
-  bool is_near = false;
+  bool is_near = listed_->contains(Pod{pod.space, {}}.str());
   for (const auto& [id, one] : entries_) {
     is_near |= one.claim && one.claim->space == pod.space;
     const bool is_own = is_its(one.pod) || (one.holder && is_its(one.holder->pod));
@@ -70,10 +72,12 @@ bool LedgerCache::concerns(const Pod& pod, const IsPod& asks_for_none) {
 }
 
 // A claim whose entry goes may have been unprepared, or have lost it: the kubelet knows.
-void LedgerCache::note_loss(const std::string& id) {
-  const auto lost = entries_.find(id);
-  if (lost == entries_.end() || !lost->second.claim || !lost->second.pod || !listed_) return;
-  listed_->insert(lost->second.pod->str());
+void LedgerCache::note_loss(const Entry& entry) {
+  if (!entry.claim || !entry.pod || !listed_) return;
+  for (const Pod& one : {*entry.pod, Pod{entry.claim->space, {}}}) {
+    listed_->insert(one.str());
+    lost_.insert(one.str());
+  }
 }
 
 // Names are taken before files are read: a change in between is reported the next time.
@@ -81,8 +85,11 @@ void LedgerCache::look() {
   const auto names = watch_.take();
   if (!names || !is_whole_) {
     is_whole_ = false;
-    entries_.clear();
-    for (Entry& one : ledger_.all()) entries_.emplace(one.id, std::move(one));
+    Entries now;
+    for (Entry& one : ledger_.all()) now.emplace(one.id, std::move(one));
+    for (const auto& [id, before] : std::exchange(entries_, std::move(now))) {
+      if (!entries_.contains(id)) note_loss(before);
+    }
     is_whole_ = is_watched_;
     return;
   }
@@ -92,9 +99,9 @@ void LedgerCache::look() {
     if (!id) continue;
     if (auto entry = ledger_.look(*id)) {
       entries_.insert_or_assign(*id, *std::move(entry));
-    } else {
-      note_loss(*id);
-      entries_.erase(*id);
+    } else if (const auto lost = entries_.find(*id); lost != entries_.end()) {
+      note_loss(lost->second);
+      entries_.erase(lost);
     }
   }
   is_whole_ = true;

@@ -31,14 +31,14 @@ class LedgerCache {
   /// Whether a device may be the pod's: most pods of a node have none, and need not wait for the
   /// kubelet. An entry is the pod's, or of a pod of its name, or promised to a pod that is not
   /// known, or cannot be read; or a pod of its name is listed, whose entry may be lost; or it may
-  /// have reserved a claim of its namespace that was prepared for another pod, of which the kubelet
-  /// alone knows, unless the pod is known to ask for no device. True before the first list.
-  /// \param asks_for_none may be empty; must not call this object.
+  /// have reserved a claim of its namespace that was prepared for another pod, as the ledger or the
+  /// list has it, of which the kubelet alone knows, unless the pod is known to ask for no device.
+  /// True before the first list. \param asks_for_none may be empty; must not call this object.
   bool concerns(const Pod& pod, const IsPod& asks_for_none = {});
 
  private:
   void look();
-  void note_loss(const std::string& id);
+  void note_loss(const Entry& entry);
 
   const Ledger& ledger_;
   std::mutex mutex_;
@@ -46,7 +46,8 @@ class LedgerCache {
   bool is_watched_;  ///< else the node has no more watches, and all files are read each time
   bool is_whole_ = false;
   Entries entries_;
-  std::optional<std::set<std::string>> listed_;  ///< Pod::str()
+  std::optional<std::set<std::string>> listed_;  ///< Pod::str(), without a name: a claim's space
+  std::set<std::string> lost_;  ///< the same, since the last list, which may be of before
 };
 
 }  // namespace devices

@@ -45,12 +45,8 @@ inline constexpr std::chrono::seconds kPromiseLimit{600};
 /// Until a promise that ADD of the pod has not claimed is logged.
 inline constexpr std::chrono::seconds kClaimLimit{30};
 
-/// When a list was asked for. Somebody may set the clock of the node, from which the promises in
-/// the ledger have their time: how long something lasts is measured by the other.
-struct Moment {
-  std::int64_t unix_time;
-  std::chrono::milliseconds boot_time;  ///< EventLoop::now()
-};
+/// By the clock of EventLoop.
+Moment moment_now();
 
 /// Pods by device, from one list, which outlives it.
 class Listing {
@@ -63,10 +59,10 @@ class Listing {
   std::map<std::pair<std::string, std::string>, const PodDevices*> owners_;  // by ID and resource
 };
 
-enum class Fate : std::uint8_t { kStays, kGetsPod, kIsFree };
+enum class Fate : std::uint8_t { kStays, kGetsTime, kGetsPod, kIsFree };
 
-/// Remembers between looks what was not listed, and what was logged. A new one begins with each
-/// promise anew: of the time before it knows nothing.
+/// Remembers between looks what was not listed, and what was logged. How old a promise is says the
+/// entry: an agent that is restarted again and again frees it, too.
 class Reconciler {
  public:
   /// \param now when the list was asked for.
@@ -78,12 +74,12 @@ class Reconciler {
 
  private:
   struct Seen {
-    std::int64_t promised;            ///< of the entry: a later Allocate has another time
-    std::chrono::milliseconds since;  ///< boot time of the first look at that promise
-    std::optional<std::chrono::milliseconds> missed_since = {};
+    std::int64_t promised;        ///< of the entry: a later Allocate has another time,
+    std::optional<Moment> since;  ///< also within the second
+    std::optional<std::int64_t> missed_since = {};  ///< Moment::boot_time
     bool is_reported = false;
   };
-  Seen& look_at(const Entry& entry, const Moment& now);
+  Seen& look_at(const Entry& entry);
 
   std::map<std::string, Seen> seen_;  // by ID
 };

@@ -37,6 +37,15 @@ const Pod kPod{"shop", "web-0", "u1"};
 const Pod kNext{"shop", "web-0", "u2"};
 const std::vector<devices::PodDevices> kOthers = {{"kube-system", "kube-proxy-1", {}}};
 
+// Some seconds later.
+devices::Moment in(std::int64_t seconds) {
+  devices::Moment out = devices::moment_now();
+  out.boot_time += 1000 * seconds;
+  return out;
+}
+
+devices::PodDevices listed(const Named& ids) { return {"", "", {{kTap, ids}}}; }
+
 // An agent without kubelet on a node whose taps need nothing of it.
 struct Node {
   surroundings::Folder folder;
@@ -52,7 +61,7 @@ struct Node {
   }
   Ledger ledger() const { return Ledger::create(folder.file("ledger")); }
   std::optional<Entry> entry(const char* id = "tap:1") const { return ledger().read(id); }
-  Named claim(const Pod& pod, const Named& ids) { return core.claim(pod, {{kTap, ids}}); }
+  Named claim(const Pod& pod, const Named& ids) { return core.claim(pod, listed(ids), in(0)); }
 };
 
 cni::Code code_of(const std::function<void()>& call) {
@@ -63,12 +72,6 @@ cni::Code code_of(const std::function<void()>& call) {
   }
   FAIL("no error");
   return cni::Code::kInternal;
-}
-
-// Some seconds later, by both clocks.
-devices::Moment in(std::int64_t seconds) {
-  return {static_cast<std::int64_t>(std::time(nullptr)) + seconds,
-          cni::EventLoop::now() + std::chrono::seconds(seconds)};
 }
 
 // What the call writes to stderr.
@@ -126,7 +129,61 @@ TEST_CASE("a claim writes the pod, and a pod of another UID waits for the next A
   node.core.allocate(kTap, {"tap:1"});
   CHECK(node.claim(kNext, {"tap:1"}) == Named{"tap:1"});
   CHECK(node.claim({"shop", "plain", "u3"}, {}).empty());
-  CHECK(node.core.claim(kNext, {{"other.example/gpu", {"a"}}, {kTap, {"tap:1"}}}).size() == 1);
+  CHECK(node.core.claim(kNext, {"", "", {{"other.example/gpu", {"a"}}, {kTap, {"tap:1"}}}}, in(0))
+            .size() == 1);
+}
+
+TEST_CASE("what the kubelet listed before Allocate says nothing of the device") {
+  Node node;
+  const devices::Moment before = in(-1);
+  node.core.allocate(kTap, {"tap:1"});
+  const auto claim = [&] { node.core.claim(kPod, listed({"tap:1"}), before); };
+  CHECK(code_of(claim) == cni::Code::kTryAgainLater);
+  CHECK_FALSE(node.entry()->pod);
+  node.core.reconcile({{"shop", "web-9", {{kTap, {"tap:1"}}}}}, before);
+  CHECK_FALSE(node.entry()->pod);
+  node.core.reconcile({{"shop", "web-1", {{kTap, {"tap:1"}}}}}, in(1));
+  CHECK(code_of(claim) == cni::Code::kTryAgainLater);  // the name alone is known by now
+  CHECK(node.claim({"shop", "web-1", "u3"}, {"tap:1"}) == Named{"tap:1"});
+}
+
+TEST_CASE(
+    "agents that are restarted every 5 minutes free a promise after 10, whatever the clock says") {
+  Node node;
+  node.core.allocate(kTap, {"tap:1"});
+  for (const int later : {300, 599}) {
+    Core next{devices::Pools::parse(kTapConfig), node.places()};
+    for (const int look : {0, 40}) next.reconcile(kOthers, in(later - 40 + look));
+    CHECK(node.entry());
+  }
+  Core last{devices::Pools::parse(kTapConfig), node.places()};
+  for (const int later : {620, 660}) last.reconcile(kOthers, in(later));
+  CHECK_FALSE(node.entry());
+}
+
+TEST_CASE("a promise of before the boot, and of an earlier version, begins with the first look") {
+  for (const std::optional<devices::Moment>& since :
+       {std::optional<devices::Moment>(), std::optional<devices::Moment>({"another boot", 5})}) {
+    Node node;
+    node.ledger().put({.id = "tap:1", .resource = kTap, .promised = 7, .since = since});
+    for (const int later : {0, 550}) {
+      Core next{devices::Pools::parse(kTapConfig), node.places()};
+      for (const int look : {0, 40}) CHECK(next.reconcile(kOthers, in(later + look)));
+    }
+    CHECK(node.entry()->since->boot == devices::boot_id());
+    Core last{devices::Pools::parse(kTapConfig), node.places()};
+    for (const int later : {610, 650}) last.reconcile(kOthers, in(later));
+    CHECK_FALSE(node.entry());
+  }
+}
+
+TEST_CASE("the devices of an Allocate have one time, which no other Allocate has") {
+  Node node;
+  node.core.allocate(kTap, {"tap:1", "tap:2"});
+  ::usleep(2000);
+  node.core.allocate(kTap, {"tap:3"});
+  CHECK(node.entry("tap:1")->since == node.entry("tap:2")->since);
+  CHECK(node.entry("tap:3")->is_later_than(*node.entry("tap:1")->since));
 }
 
 TEST_CASE("a device of the pod that the kubelet does not list fails the claim") {
@@ -249,7 +306,7 @@ TEST_CASE("devices that another instance with another config promises are a pod'
   CHECK_FALSE(other.has_resource(kTap));
   node.core.allocate(kTap, {"tap:1"});
   CHECK(other.has_resource(kTap));
-  CHECK(other.claim(kPod, {{kTap, {"tap:1"}}}) == Named{"tap:1"});
+  CHECK(other.claim(kPod, listed({"tap:1"}), in(0)) == Named{"tap:1"});
 }
 
 TEST_CASE("a pod keeps devices of a resource that the config has no more") {
@@ -261,7 +318,7 @@ TEST_CASE("a pod keeps devices of a resource that the config has no more") {
                                                          .sysfs = node.folder.path(),
                                                          .metrics = ""});
   CHECK(other.has_resource(kTap));
-  CHECK(other.claim(kPod, {{kTap, {"tap:1"}}}) == Named{"tap:1"});
+  CHECK(other.claim(kPod, listed({"tap:1"}), in(0)) == Named{"tap:1"});
 }
 
 TEST_CASE("callbacks tell of changed offers and of allocations") {

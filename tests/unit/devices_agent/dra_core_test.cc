@@ -61,6 +61,11 @@ struct DraNode {
   }
 };
 
+std::vector<std::string> add_of(DraNode& node, const Pod& pod,
+                                const std::vector<ListedClaim>& claims = {}) {
+  return node.core.claim(pod, {pod.space, pod.name, {}, claims}, devices::moment_now());
+}
+
 std::string refused(const std::function<void()>& call) {
   try {
     call();
@@ -147,8 +152,7 @@ TEST_CASE("lists of the kubelet end no claim") {
   node.core.prepare(node.order("c1", {"tap-1"}), kSoon);
   const std::vector<devices::PodDevices> others = {{.space = "a", .name = "b", .devices = {}}};
   for (const int later : {0, 100, 10'000}) {
-    const std::chrono::seconds boot_time(later);
-    node.core.reconcile(others, {std::time(nullptr) + later, boot_time});
+    node.core.reconcile(others, {devices::boot_id(), 1000 * later});
   }
   CHECK(node.entry("tap:1"));
 }
@@ -157,15 +161,15 @@ TEST_CASE("ADD gets the devices of its pod's claims, and not without one that is
   DraNode node;
   node.core.prepare(node.order("c1", {"tap-1"}), kSoon);
   using Ids = std::vector<std::string>;
-  CHECK(node.core.claim(kOwner, {}) == Ids{"tap:1"});
-  CHECK(node.core.claim(kOwner, {}, {{"shop", "nic-c1", "tap-1", ""}}) == Ids{"tap:1"});
+  CHECK(add_of(node, kOwner) == Ids{"tap:1"});
+  CHECK(add_of(node, kOwner, {{"shop", "nic-c1", "tap-1", ""}}) == Ids{"tap:1"});
   const Pod other{"shop", "web-1", "u2"};
-  CHECK(node.core.claim(other, {}).empty());
+  CHECK(add_of(node, other).empty());
   CHECK(refused([&] {
-          node.core.claim(kOwner, {}, {{"shop", "nic-c2", "tap-2", ""}});
+          add_of(node, kOwner, {{"shop", "nic-c2", "tap-2", ""}});
         }) == "claim 'shop/nic-c2' of pod 'shop/web-0': the ledger has lost device 'tap-2'");
   CHECK(refused([&] {
-          node.core.claim(other, {}, {{"shop", "nic-c1", "tap-1", ""}});
+          add_of(node, other, {{"shop", "nic-c1", "tap-1", ""}});
         }).find("was prepared for pod 'shop/web-0', and a device is in one pod") !=
         std::string::npos);
 }
@@ -173,7 +177,7 @@ TEST_CASE("ADD gets the devices of its pod's claims, and not without one that is
 TEST_CASE("a pod of a namespace with claims is the kubelet's question, another one is not") {
   DraNode node;
   const std::vector<devices::PodDevices> others = {{.space = "a", .name = "b", .devices = {}}};
-  node.core.reconcile(others, {std::time(nullptr), kSoon});
+  node.core.reconcile(others, devices::moment_now());
   CHECK_FALSE(node.core.concerns(kOwner));
   node.core.prepare(node.order("c1", {"tap-1"}), kSoon);
   CHECK(node.core.concerns(kOwner));
@@ -186,5 +190,33 @@ TEST_CASE("a pod of a namespace with claims is the kubelet's question, another o
   CHECK(node.core.concerns(kOwner));  // whatever others say, the ledger has a device of it
   node.core.know_pods({});
   std::filesystem::remove(node.folder.file("ledger") + "/tap:1");
-  CHECK(node.core.concerns(kOwner));  // its entry was lost
+  CHECK(node.core.concerns(kOwner));                   // its entry was lost
+  CHECK(node.core.concerns({"shop", "web-1", "u2"}));  // and may be reserved for this one, too
+  CHECK_FALSE(node.core.concerns({"other", "web-1", "u3"}));
+}
+
+TEST_CASE("a pod beside one whose claim the kubelet lists is its question, also without an entry") {
+  DraNode node;
+  const Pod next{"shop", "web-1", "u2"};
+  const std::vector<devices::PodDevices> none = {{.space = "shop", .name = "web-0", .devices = {}}};
+  auto with_claim = none;
+  with_claim[0].claims = {{"shop", "nic-c1", "tap-1", ""}};
+  node.core.reconcile(with_claim, devices::moment_now());
+  CHECK(node.core.concerns(next));
+  CHECK_FALSE(node.core.concerns({"other", "web-1", "u3"}));
+  node.core.reconcile(none, devices::moment_now());
+  CHECK_FALSE(node.core.concerns(next));
+}
+
+TEST_CASE("a list of before a loss does not end what is known of it, the one after the next does") {
+  DraNode node;
+  const std::vector<devices::PodDevices> before = {{.space = "shop", .name = "a", .devices = {}}};
+  node.core.reconcile(before, devices::moment_now());
+  node.core.prepare(node.order("c1", {"tap-1"}), kSoon);
+  CHECK(node.core.concerns(kOwner));
+  std::filesystem::remove(node.folder.file("ledger") + "/tap:1");
+  node.core.reconcile(before, devices::moment_now());
+  CHECK(node.core.concerns(kOwner));
+  node.core.reconcile(before, devices::moment_now());
+  CHECK_FALSE(node.core.concerns(kOwner));
 }

@@ -107,6 +107,14 @@ TEST_CASE("promises are the pod's where they cannot be another one's") {
   CHECK(unlisted_of({promised_at("a", 5), promised_at("b", 6)}, 1, {"b"}) == Ids{"a"});
 }
 
+TEST_CASE("two Allocates within a second are two") {
+  Entry first = promised_at("a", 5), later = promised_at("b", 5), beside = promised_at("c", 5);
+  first.since = {"boot", 5'001};
+  later.since = beside.since = {"boot", 5'700};
+  CHECK(unlisted_of({first, later, beside}, 1) == Ids{"a"});
+  CHECK(unlisted_of({first, later, beside}, 2) == Ids{"b", "c"});
+}
+
 TEST_CASE("the pod is tried again while another one may be meant") {
   CHECK(unlisted_of({promised_at("a", 5), promised_at("b", 6)}, 1) == Ids{"refused"});
   CHECK(unlisted_of({promised_at("a", 5), promised_at("b", 5)}, 1) == Ids{"refused"});

@@ -17,11 +17,10 @@ const Listing kListing(kListed);
 const std::vector<PodDevices> kNobody;
 const Listing kEmpty(kNobody);
 
-// Both clocks go on alike.
-Moment at(std::int64_t seconds) { return {seconds, std::chrono::seconds(seconds)}; }
+Moment at(std::int64_t seconds) { return {"boot", 1000 * seconds}; }
 
 Entry promised(std::int64_t when) {
-  return {.id = "a", .resource = "v.example/nic", .promised = when};
+  return {.id = "a", .resource = "v.example/nic", .promised = when, .since = at(when)};
 }
 Entry owned(const char* name, const char* uid) {
   return {.id = "a", .resource = "v.example/nic", .pod = Pod{"shop", name, uid}};
@@ -40,8 +39,8 @@ TEST_CASE("a promised device gets the pod of a list that was asked for after All
 
 TEST_CASE("a pod that PodResources named gives way to the next one, a claimed pod does not") {
   Reconciler reconciler;
-  Entry entry = owned("old", "");
-  entry.promised = 100;
+  Entry entry = promised(100);
+  entry.pod = Pod{"shop", "old"};
   CHECK(reconciler.decide(entry, kListing, at(101)) == Fate::kGetsPod);
   entry.pod->uid = "5f3a";
   CHECK(reconciler.decide(entry, kListing, at(101)) == Fate::kStays);
@@ -81,32 +80,40 @@ TEST_CASE("Allocate between two looks keeps the device") {
 }
 
 TEST_CASE("a clock that is set neither shortens nor lengthens a promise") {
-  for (const std::int64_t jump : {-100'000, 100'000}) {
+  for (const std::int64_t jump : {-100'000, 0, 100'000}) {
     CAPTURE(jump);
     Reconciler reconciler;
-    const auto later = [&](int seconds) {
-      return Moment{5000 + jump + seconds, std::chrono::seconds(5000 + seconds)};
-    };
-    CHECK(reconciler.decide(promised(5000), kEmpty, at(5000)) == Fate::kStays);
-    CHECK_FALSE(reconciler.is_overdue(promised(5000), later(29)));
-    CHECK(reconciler.is_overdue(promised(5000), later(30)));
-    CHECK_FALSE(reconciler.is_overdue(promised(5000), later(31)));
-    CHECK(reconciler.decide(promised(5000), kEmpty, later(600)) == Fate::kStays);
-    CHECK(reconciler.decide(promised(5000), kEmpty, later(601)) == Fate::kStays);
-    CHECK(reconciler.decide(promised(5000), kEmpty, later(630)) == Fate::kStays);
-    CHECK(reconciler.decide(promised(5000), kEmpty, later(631)) == Fate::kIsFree);
-    const Entry entry = owned("web-0", "5f3a");
-    Reconciler other;
-    CHECK(other.decide(entry, kEmpty, at(5000)) == Fate::kStays);
-    CHECK(other.decide(entry, kEmpty, later(29)) == Fate::kStays);
-    CHECK(other.decide(entry, kEmpty, later(30)) == Fate::kIsFree);
+    Entry entry = promised(5000);
+    entry.promised += jump;
+    CHECK_FALSE(reconciler.is_overdue(entry, at(5029)));
+    CHECK(reconciler.is_overdue(entry, at(5030)));
+    CHECK_FALSE(reconciler.is_overdue(entry, at(5031)));
+    CHECK(reconciler.decide(entry, kListing, at(5000)) == Fate::kStays);
+    CHECK(reconciler.decide(entry, kListing, at(5001)) == Fate::kGetsPod);
+    for (const int now : {5000, 5600, 5601, 5630}) {
+      CHECK(reconciler.decide(entry, kEmpty, at(now)) == Fate::kStays);
+    }
+    CHECK(reconciler.decide(entry, kEmpty, at(5631)) == Fate::kIsFree);
   }
 }
 
-TEST_CASE("another agent begins with the time of a promise anew") {
+TEST_CASE("another agent goes on with the time of a promise") {
+  CHECK(Reconciler().decide(promised(1000), kEmpty, at(1600)) == Fate::kStays);
   Reconciler reconciler;
-  CHECK(reconciler.decide(promised(1000), kEmpty, at(9000)) == Fate::kStays);
-  CHECK(reconciler.decide(promised(1000), kEmpty, at(9600)) == Fate::kStays);
-  CHECK(reconciler.decide(promised(1000), kEmpty, at(9601)) == Fate::kStays);
-  CHECK(reconciler.decide(promised(1000), kEmpty, at(9631)) == Fate::kIsFree);
+  CHECK(reconciler.decide(promised(1000), kEmpty, at(1700)) == Fate::kStays);
+  CHECK(reconciler.decide(promised(1000), kEmpty, at(1730)) == Fate::kIsFree);
+}
+
+TEST_CASE("a promise of another boot, or whose time is not known, begins now") {
+  Reconciler reconciler;
+  Entry entry = promised(1000);
+  entry.since->boot = "another";
+  CHECK(reconciler.decide(entry, kListing, at(9000)) == Fate::kGetsTime);
+  CHECK_FALSE(reconciler.is_overdue(entry, at(9000)));
+  entry.since.reset();
+  CHECK(reconciler.decide(entry, kEmpty, at(9000)) == Fate::kGetsTime);
+  entry.pod = Pod{"shop", "web-0"};
+  CHECK(reconciler.decide(entry, kEmpty, at(9000)) == Fate::kGetsTime);
+  entry.pod->uid = "5f3a";  // it is its pod's
+  CHECK(reconciler.decide(entry, kEmpty, at(9000)) == Fate::kStays);
 }

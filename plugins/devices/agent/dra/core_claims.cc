@@ -5,11 +5,9 @@
 #include "libcni/common/error.h"
 #include "libcni/config/json.h"
 #include "plugins/devices/agent/core.h"
-#include "plugins/devices/agent/dra/names.h"
 #include "plugins/devices/agent/dra/parameters.h"
 #include "plugins/devices/agent/dra/promise.h"
 #include "plugins/devices/agent/log.h"
-#include "plugins/state/owner.h"
 
 // Prepare and Unprepare: what they change in the ledger.
 namespace devices {
@@ -78,24 +76,16 @@ std::vector<Entry> Core::prepared() {
   return out;
 }
 
-// The entry names its link as it is now, unless a pod has that. A holder of before the boot has
-// nothing.
+// The entry names its link as it is now, unless a pod has that.
 void Core::claim_again(Entry& entry) const {
-  Entry now = entry;
-  const bool is_away = now.holder && plugins::lives(now.holder->owner);
-  if (!is_away) now.holder.reset();
-  if (const auto pool = pool_of(entry.resource)) find_link(*pool, now);
-  entry.plugins = now.plugins;
+  if (const auto pool = pool_of(entry.resource)) find_link(*pool, entry);
   entry.claim->boot = boot_id();
 }
 
 // Under both locks. \param entries with those of the order's earlier parts.
-Entry Core::ordered(const dra::Order& order, const dra::Part& part, const Entries& entries) {
+Entry Core::ordered(const dra::Order& order, const dra::Part& part, const Entries& entries) const {
   const dra::Result& result = part.result;
   const auto index = dra::pool_of(pools_, stock_, result);
-  for (const auto& [id, one] : stock_.pools[index]) {
-    if (dra::device_name(id) == result.device) look_again(index, id);
-  }
   const Item& item = dra::item_of(pools_.pools[index], stock_.pools[index], entries, result);
   const auto known = entries.find(item.offer.id);
   Entry out = known != entries.end() ? known->second : Entry{.id = item.offer.id};
@@ -106,6 +96,7 @@ Entry Core::ordered(const dra::Order& order, const dra::Part& part, const Entrie
   }
   out.resource = counts_[index].resource;
   out.promised = static_cast<std::int64_t>(std::time(nullptr));
+  out.since.reset();
   out.pod = order.pod;
   out.plugins = list.dump();
   out.ifname = part.pool.ifname;

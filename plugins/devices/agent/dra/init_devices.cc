@@ -54,9 +54,16 @@ Owned listed_of(const std::vector<Owned>& listed, const std::string& resource) {
   return found == listed.end() ? Owned{resource, {}} : *found;
 }
 
+/// When an Allocate was: several may be within a second.
+using Time = std::pair<std::int64_t, std::int64_t>;
+
+Time time_of(const Entry& entry) {
+  return {entry.promised, entry.since ? entry.since->boot_time : 0};
+}
+
 // Those that one Allocate has promised, if their number says so of one Allocate alone.
 std::optional<std::vector<std::string>> only_group(
-    const std::map<std::int64_t, std::vector<std::string>>& groups, std::size_t count) {
+    const std::map<Time, std::vector<std::string>>& groups, std::size_t count) {
   std::optional<std::vector<std::string>> out;
   for (const auto& [promised, ids] : groups) {
     if (ids.size() != count) continue;
@@ -91,14 +98,14 @@ std::map<std::string, std::size_t> init_requests(const nlohmann::json& pod) {
 std::vector<std::string> unlisted(const Pod& pod, const Owned& listed, std::size_t count,
                                   const Entries& entries) {
   std::vector<std::string> out;
-  std::map<std::int64_t, std::vector<std::string>> open;  // by the time of Allocate
+  std::map<Time, std::vector<std::string>> open;
   std::size_t promises = 0;
   for (const auto& [id, entry] : entries) {
     const bool is_other = entry.claim || entry.resource != listed.resource || has(listed.ids, id);
     if (is_other || !entry.is_readable()) continue;
     if (entry.is_of(pod)) out.push_back(id);
     if (!entry.is_unclaimed()) continue;
-    open[entry.promised].push_back(id);
+    open[time_of(entry)].push_back(id);
     ++promises;
   }
   if (out.size() >= count) return out;

@@ -7,6 +7,7 @@
 #include "libcni/config/conf.h"
 #include "plugins/devices/agent/dra/judge.h"
 #include "plugins/devices/agent/dra/parameters.h"
+#include "plugins/devices/agent/handout.h"
 #include "plugins/devices/agent/kubelet/limits.h"
 #include "plugins/devices/agent/log.h"
 #include "plugins/devices/agent/memory.h"
@@ -126,6 +127,8 @@ std::vector<Entry> Preparer::entries_of(const NamedClaim& claim, const Call& cal
                 cat("device '", known.front().id, "' of its earlier allocation is still prepared"));
   }
   if (call.has_hung_up()) throw Error(Code::kTryAgainLater, "the kubelet has hung up");
+  const auto names_link = [](const Entry& one) { return !link_in(one.plugins).empty(); };
+  if (!is_known || std::ranges::any_of(known, names_link)) core_.look_again();
   if (is_known) {
     // What is prepared stays, whatever config or parameters say by now.
     Order again{.claim = known.front().claim.value(), .pod = allocation.pod, .parts = {}};

@@ -1,5 +1,6 @@
 #include "plugins/devices/agent/kubelet/device_plugin.h"
 
+#include <algorithm>
 #include <functional>
 #include <set>
 #include <utility>
@@ -84,10 +85,21 @@ Offered offered(Resource& resource) {
   return {resource.name, [&feed = resource.feed](const std::string& id) { return feed.has(id); }};
 }
 
+// The kubelet may know a device of another instance of the agent, which has seen it earlier.
+bool has_by_now(Resource& resource, const std::string& id) {
+  if (resource.feed.has(id)) return true;
+  resource.core.look_again();
+  const auto offers = resource.core.offers(resource.name);
+  return std::ranges::find(offers, id, &Offer::id) != offers.end();
+}
+
 Status allocate(Resource& resource, const v1beta1::AllocateRequest& request,
                 v1beta1::AllocateResponse& answer) {
-  if (const auto wrong = wrong_in(request, offered(resource)); !wrong.empty())
-    return invalid(wrong);
+  std::string wrong;
+  const auto has = [&](const std::string& id) { return has_by_now(resource, id); };
+  const Status status = as_status([&] { wrong = wrong_in(request, {resource.name, has}); });
+  if (!status.ok()) return status;
+  if (!wrong.empty()) return invalid(wrong);
   return as_status([&] {
     for (const auto& container : request.container_requests()) {
       write(resource.core.allocate(resource.name, vector_of(container.device_ids())),

@@ -14,21 +14,26 @@ constexpr std::size_t kMaxConnections = 64;
 // An answer waits for the kubelet, which takes some of them at once only.
 constexpr std::size_t kThreads = 4;
 
+/// What the kubelet says of a pod; empty: it does not know it.
+struct Known {
+  Moment asked;
+  std::optional<PodDevices> pod;
+};
+
 // The kubelet is asked also where the ledger has devices of a pod of that name. It alone knows
 // whether this is that pod or its successor without devices, for which there was no Allocate.
-Answer claim(Core& core, const std::optional<PodDevices>& known, const Pod& pod,
-             const Unlisted& unlisted) {
+Answer claim(Core& core, const Known& known, const Pod& pod, const Unlisted& unlisted) {
   // A kubelet that has just started: a runtime goes on with what the earlier one has asked for.
-  if (!known) {
+  if (!known.pod) {
     throw cni::Error(cni::Code::kTryAgainLater,
                      cni::cat("claim devices for ", pod.str(), ": the kubelet does not know it"),
                      "it has just started, or the pod was removed");
   }
-  std::vector<Owned> owned = known->devices;
+  PodDevices listed = *known.pod;
   if (unlisted) {
-    for (Owned& one : unlisted(pod, known->devices)) owned.push_back(std::move(one));
+    for (Owned& one : unlisted(pod, known.pod->devices)) listed.devices.push_back(std::move(one));
   }
-  return {.devices = core.claim(pod, owned, known->claims)};
+  return {.devices = core.claim(pod, listed, known.asked)};
 }
 
 Answer status(const Core& core) {
@@ -134,9 +139,12 @@ void SocketServer::claim_one(const Waiting& one, const std::shared_ptr<const Lis
            const bool is_failed = listed && listed->error;
            if (is_failed && listed->error->code() == cni::Code::kTryAgainLater)
              throw *listed->error;
-           const auto known = listed && !is_failed
-                                  ? pod_in(listed->pods, one.pod.space, one.pod.name)
-                                  : pods_.get(one.pod.space, one.pod.name);
+           Known known{moment_now(), {}};
+           if (listed && !is_failed) {
+             known = {listed->asked, pod_in(listed->pods, one.pod.space, one.pod.name)};
+           } else {
+             known.pod = pods_.get(one.pod.space, one.pod.name);
+           }
            return claim(core_, known, one.pod, unlisted_);
          }));
 }

@@ -47,6 +47,7 @@ class SocketServer {
     Pod pod;
   };
   struct Listed {
+    Moment asked = moment_now();
     std::vector<PodDevices> pods = {};
     std::optional<cni::Error> error = {};
   };
