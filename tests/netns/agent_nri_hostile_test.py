@@ -12,10 +12,11 @@ import threading
 import time
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-from support import suite  # noqa: E402
-from support.nri_node import SOCKET, NriNode  # noqa: E402
+from support import agent, suite  # noqa: E402
+from support.nri_node import IDS, SOCKET, NriNode  # noqa: E402
 from support.nri_runtime import (CutOff, MOST, PLUGIN_SERVICE, REQUEST, RESPONSE, RUNTIME_SERVICE, Plugin, Runtime, Sandbox,  # noqa: E402
                                  field, frame, message, ttrpc)
+from support.rows import sampled  # noqa: E402
 from support.world import wait_for  # noqa: E402
 
 
@@ -147,6 +148,34 @@ class Hostile(NriNode):
         self.assertGreater(time.monotonic() - begun, 8)
         self.assertTrue(wait_for(lambda: of.plugins[-1] is not plugin, 5), "it registers again")
 
+    def test_a_busy_runtime_of_whose_next_call_a_part_has_always_come_is_not_cut_off(self):
+        self.agent()
+        plugin = self.runtime().plugin()
+        whole = frame(PLUGIN_SERVICE, call(5, "RunPodSandbox", message(1, Sandbox("web").encoded())))
+        plugin.socket.sendall(whole[:20])
+        begun = time.monotonic()
+        while time.monotonic() - begun < 11:
+            plugin.socket.sendall(whole[20:] + whole[:20])
+            self.assertIs(plugin.ended.wait(0.5), False, self.by.log)
+
+    def test_a_connection_that_ends_at_any_byte_leaves_nothing(self):
+        self.agent()
+        before = self.by.descriptors()
+        data = REGISTERED + frame(PLUGIN_SERVICE, call(5, "RunPodSandbox", message(1, Sandbox("web").encoded())))
+        os.makedirs(os.path.dirname(SOCKET), exist_ok=True)
+        for cut in sampled(range(len(data))):
+            with socket.socket(socket.AF_UNIX) as listener:
+                listener.bind(SOCKET)
+                listener.listen()
+                listener.settimeout(10)
+                peer, _ = listener.accept()
+                os.unlink(SOCKET)
+                peer.sendall(data[:cut])
+                peer.close()
+        self.assert_serves()
+        self.assertTrue(wait_for(lambda: self.by.descriptors() <= before + 1, 5), (before, self.by.descriptors()))
+        self.assertLess(self.by.memory(), 16 << 10)
+
     def test_a_socket_of_another_user_is_not_spoken_with(self):
         self.agent()
         os.makedirs(os.path.dirname(SOCKET), exist_ok=True)
@@ -163,6 +192,77 @@ class Hostile(NriNode):
             self.assertEqual(peer.recv(100), b"")
             peer.close()
         self.assertTrue(wait_for(lambda: "operation not permitted" in self.by.log, 5), self.by.log)
+
+
+RUN, STOP, REMOVE = "RunPodSandbox", "StopPodSandbox", "RemovePodSandbox"
+ORDERS = [(" ".join(one.replace("PodSandbox", "") for one in order) or "nothing", order) for order in (
+    (STOP, RUN), (STOP,), (REMOVE,), (REMOVE, RUN), (RUN, REMOVE), (RUN, STOP, STOP, REMOVE), (RUN, STOP, REMOVE, STOP, REMOVE), (RUN, RUN))]
+
+
+@suite.spread
+class Odd(NriNode):
+    """Lives of sandboxes as no runtime should tell them: the kubelet alone says whose a device is."""
+
+    def setUp(self):
+        super().setUp()
+        self.runtime_of = self.runtime(version=(0, 11))
+        self.agent()
+        self.web = Sandbox("web")
+        self.admit(self.web, IDS[0])
+
+    def assert_kept(self, uid="web-uid"):
+        self.assertEqual({one: entry["pod"]["uid"] for one, entry in agent.ledger().items()}, {IDS[0]: uid})
+        self.assertEqual(self.by.claim("default", "web", uid), [IDS[0]])
+
+    @suite.cases(ORDERS)
+    def a_device_stays_its_pods_after(self, order):
+        for method in order:
+            self.assertEqual(self.runtime_of.plugin().happen(method, self.web), b"")
+        self.assert_kept()
+        self.runtime_of.stop()  # which forgets all, and starts anew
+        self.runtime_of.sandboxes.clear()
+        self.runtime_of.start()
+        self.runtime_of.plugin()
+        self.by.kill()
+        self.by.start()
+        self.runtime_of.plugin()
+        self.assert_kept()
+
+    def test_the_end_of_an_earlier_sandbox_of_the_same_pod_ends_nothing_of_the_next(self):
+        first, second = self.web, Sandbox("web", id="second")
+        for method, sandbox in ((RUN, first), (STOP, first), (RUN, second), (STOP, first), (REMOVE, first)):
+            self.runtime_of.plugin().happen(method, sandbox)
+        self.assert_kept()
+
+    def test_a_pod_of_the_same_name_gets_nothing_of_the_earlier_one_by_its_sandbox(self):
+        second = Sandbox("web", id="second")
+        second.uid = "another"
+        for method, sandbox in ((RUN, self.web), (RUN, second), (STOP, self.web), (REMOVE, self.web)):
+            self.runtime_of.plugin().happen(method, sandbox)
+        self.assertIn("still belongs to default/web", self.by.claim("default", "web", "another")["msg"])
+        self.assert_kept()
+
+    def test_a_flood_of_ends_is_a_few_looks_and_lines(self):
+        self.quiet()
+        self.of.ask("rules")
+        begun = time.monotonic()
+        for _ in range(1500):
+            self.runtime_of.plugin().happen(STOP, self.web)
+        lasted = time.monotonic() - begun
+        self.assertIsNotNone(self.by.status())
+        said = sum("sandbox ended" in line["what"] for line in self.by.lines())
+        self.assertLess(said, 10 * lasted + 5)
+        self.assertLess(self.of.ask("rules")["List"], 10 * lasted + 5)
+        self.assertLess(self.by.memory(), 16 << 10)
+        self.assert_kept()
+
+    def test_a_second_runtime_at_the_socket_is_seen_when_the_first_has_ended(self):
+        other = self.runtime(version=(0, 12), itself=("cri-o", "1.36.0"))
+        self.assertEqual(self.runtime_of.plugin().happen(RUN, self.web), b"")
+        self.assertEqual((other.plugins, other.failures), ([], []))
+        self.runtime_of.stop(unlink=False)
+        self.assertEqual(other.plugin().happen(STOP, self.web), b"")
+        self.assert_kept()
 
 
 class Limits(suite.NodeTest):

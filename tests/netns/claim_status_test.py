@@ -208,7 +208,10 @@ class Troubles(StatusTest):
         self.assert_ready({"d1": ATTACHED}, timeout=4)
 
     @suite.cases([("429", {"status": 429, "headers": {"Retry-After": "1"}}), ("503", {"status": 503}), ("500", {"status": 500}), ("closed connections", {"close": True}),
-                  ("torn answers", {"torn": True}), ("no JSON", {"body": b"<html>"}), ("missing permissions", {"status": 403, "reason": "Forbidden"})])
+                  ("torn answers", {"torn": True}), ("no JSON", {"body": b"<html>"}), ("missing permissions", {"status": 403, "reason": "Forbidden"}), ("an answer that is not valid", {"status": 422, "reason": "Invalid"}),
+                  ("another claim", {"body": {"kind": "ResourceClaim", "metadata": {"name": "web-9", "namespace": "shop", "uid": "u9"}}}),
+                  ("an object without a name", {"body": {"kind": "Status", "metadata": {}}}),
+                  ("another claim as the answer of a write", {"method": "PATCH", "body": {"kind": "ResourceClaim", "metadata": {"name": "web-9"}}})])
     def a_status_is_written_after(self, fault):
         self.api.fault(times=2, path=CLAIMS, **fault)
         self.start()

@@ -4,6 +4,7 @@
 #include <signal.h>
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <functional>
 #include <memory>
@@ -57,12 +58,15 @@ class Attention {
     thread_.join();
   }
 
-  // After Allocate, or the end of a sandbox. From any thread.
-  void wake() {
+  // After Allocate, or the end of a sandbox. From any thread. False: it is awake, and has not asked
+  // yet.
+  bool wake() {
+    if (is_awake_.exchange(true)) return false;
     loop_.post([this] {
       pause_ = kFirst;
       if (due_ > cni::EventLoop::now() + kFirst) next();
     });
+    return true;
   }
 
  private:
@@ -73,6 +77,7 @@ class Attention {
     loop_.at(due_, this, [this] { look(); });
   }
   void look() {
+    is_awake_ = false;
     const milliseconds before = std::exchange(pause_, kSlowPoll);
     next();  // also if it fails
     if (!has_unclaimed()) return;
@@ -97,6 +102,7 @@ class Attention {
   milliseconds pause_{0};
   cni::BootTime due_{};
   std::string last_error_;
+  std::atomic<bool> is_awake_ = false;
   cni::EventLoop loop_;
   std::thread thread_;
 };
@@ -107,9 +113,8 @@ std::unique_ptr<nri::SandboxWatch> watch_sandboxes(const std::string& socket, Co
                                                    Attention& attention) {
   if (socket.empty()) return nullptr;
   return std::make_unique<nri::SandboxWatch>(socket, [&](const Pod& pod) {
-    if (!core.concerns(pod)) return;
+    if (!core.concerns(pod) || !attention.wake()) return;
     log(Level::kInfo, "look at devices, because a sandbox ended", {.pod = pod.str()});
-    attention.wake();
   });
 }
 

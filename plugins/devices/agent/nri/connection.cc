@@ -115,6 +115,7 @@ void Connection::look() {
   const bool is_near = !names || std::ranges::any_of(*names, [&](const std::string& name) {
     return cat(path_, "/").find(cat("/", name, "/")) != std::string::npos;
   });
+  is_replaced_ |= is_near && fd_;
   if (is_near && !fd_) connect();
 }
 
@@ -124,7 +125,7 @@ void Connection::begin(netlink::Fd fd) {
   since_ = cni::EventLoop::now();
   session_.emplace(identity_, plugin_);
   loop_.after(kRegistrationLimit, &deadline_, [this] { fail("the runtime does not register it"); });
-  was_partial_ = false;
+  is_replaced_ = was_partial_ = false;
   flush();
 }
 
@@ -171,11 +172,13 @@ void Connection::flush() {
       fd_.get(), [this] { on_ready(); }, events);
 }
 
-// Silence between messages is usual, and within one is not.
+// Silence between messages is usual, and within one is not. Of a busy runtime a part of the next
+// call has always come.
 void Connection::check_progress() {
   if (!session_->is_synchronized()) return;  // which has a limit of its own
   const bool is_partial = session_->is_partial() || !out_.empty();
-  if (std::exchange(was_partial_, is_partial) == is_partial) return;
+  const bool is_next = std::exchange(calls_, session_->calls()) != calls_ && out_.empty();
+  if (std::exchange(was_partial_, is_partial) == is_partial && !(is_partial && is_next)) return;
   if (!is_partial) {
     ::malloc_trim(0);  // one that came in pieces may have had megabytes
     return loop_.at(cni::kNever, &deadline_, {});
@@ -192,7 +195,7 @@ void Connection::fail(const std::string& why) {
   session_.reset();
   std::string().swap(out_);
   if (is_passed_) return loop_.stop();
-  if (was_good) pause_ = kFirstPause;
+  if (was_good || is_replaced_) pause_ = kFirstPause;
   retry_in(pause_);
 }
 

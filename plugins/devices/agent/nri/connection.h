@@ -58,9 +58,11 @@ class Connection {
   cni::FolderWatch folders_;
   netlink::Fd fd_;
   std::optional<Session> session_;
-  std::string out_;        ///< what the socket did not take yet
-  cni::BootTime since_{};  ///< when it connected
+  std::string out_;           ///< what the socket did not take yet
+  cni::BootTime since_{};     ///< when it connected
+  bool is_replaced_ = false;  ///< another runtime listens by now
   bool was_partial_ = false;
+  std::size_t calls_ = 0;            ///< of the session, when the time of a message began
   std::chrono::milliseconds pause_;  ///< before the next attempt
   std::string last_error_;
   const char retry_ = 0, deadline_ = 0;  ///< owners of times

@@ -159,6 +159,7 @@ void Session::read_answer(const Message& answer) {
 }
 
 void Session::serve(const Message& call) {
+  ++count_;
   if (call.kind != Kind::kRequest || call.stream == 0) {
     throw cni::Error(Code::kDecodingFailure, "serve: it is no call");
   }

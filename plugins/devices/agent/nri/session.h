@@ -50,6 +50,8 @@ class Session {
 
   /// Whether the runtime has listed all sandboxes: events follow.
   bool is_synchronized() const { return is_synchronized_; }
+  /// How many calls have come.
+  std::size_t calls() const { return count_; }
   /// Whether a part of a message has come.
   bool is_partial() const {
     return frames_.is_partial() || calls_.is_partial() || answers_.is_partial();
@@ -71,6 +73,7 @@ class Session {
   std::string out_;
   std::vector<Sandbox> listed_;  ///< by Synchronize, until its last part
   bool is_synchronized_ = false;
+  std::size_t count_ = 0;  ///< of calls
 };
 
 }  // namespace devices::nri

@@ -10,6 +10,7 @@
 #include "kubernetes/answer.h"
 #include "kubernetes/error.h"
 #include "kubernetes/path.h"
+#include "libcni/common/error.h"
 #include "plugins/devices/agent/dra/claim.h"
 #include "plugins/devices/agent/log.h"
 #include "plugins/devices/agent/memory.h"
@@ -24,6 +25,8 @@ constexpr std::uint32_t kEvents = IN_CREATE | IN_MODIFY | IN_MOVED_TO | IN_MOVED
 constexpr int kMaxConflicts = 5;  // one after the other, of one claim: then it waits as for others
 
 constexpr std::size_t kMaxForbidden = 64;
+/// Claims that were unprepared, and of which the API server refuses each call.
+constexpr std::size_t kMaxGone = 1'000;
 constexpr milliseconds kTokenPoll{1'000};
 
 // What is the same for all claims of the error of a call that RBAC refuses: "cannot patch resource
@@ -31,6 +34,19 @@ constexpr milliseconds kTokenPoll{1'000};
 std::string part_of_rbac(const std::string& error) {
   const auto at = error.find(" cannot ");
   return at == error.npos ? error : error.substr(at);
+}
+
+// An object of that name with another UID is another claim. One with another name is no answer, as
+// of a proxy that is broken.
+bool is_of(const Json& object, const Claim& claim) {
+  const auto is = [&](const char* key, const std::string& expected) {
+    return kubernetes::metadata_of(object, key) == expected;
+  };
+  if (!is("name", claim.name) || !is("namespace", claim.space)) {
+    throw cni::Error(cni::Code::kDecodingFailure,
+                     "the API server has answered with another object");
+  }
+  return is("uid", claim.uid);
 }
 
 // 2^failures times the first, and up to a half more: agents of all nodes ask again after an outage.
@@ -86,12 +102,16 @@ void ClaimStatus::look() {
     devices[entry.claim->uid].push_back(device_status(entry, of_));
     targets_[entry.claim->uid].claim = *entry.claim;
   }
+  const std::size_t prepared = devices.size();
   for (auto& [uid, target] : targets_) {
     std::vector<Json> now = std::move(devices[uid]);
     if (now == target.devices && (target.is_written || target.failures != 0)) continue;
     target.devices = std::move(now);
     target.is_written = false;
     if (target.failures == 0) target.due = cni::EventLoop::now();
+  }
+  if (targets_.size() > prepared + kMaxGone) {
+    std::erase_if(targets_, [](const auto& one) { return one.second.devices.empty(); });
   }
   schedule();
 }
@@ -103,12 +123,13 @@ void ClaimStatus::verify() {
   schedule();
 }
 
+// What is overdue is due now: a task of a time that has passed is not for the loop's next turn.
 void ClaimStatus::schedule() {
   cni::BootTime due = cni::kNever;
   for (const auto& [uid, target] : targets_) {
     if (!target.is_written) due = std::min(due, std::max(target.due, not_before_));
   }
-  loop_.at(due, &of_write_, [this] { write_next(); });
+  loop_.at(std::max(due, cni::EventLoop::now()), &of_write_, [this] { write_next(); });
 }
 
 // One claim, so that changes of the ledger are seen in between; the one that has waited longest, so
@@ -143,7 +164,7 @@ void ClaimStatus::write_once(const Target& target) {
   for (int conflicts = 0;; ++conflicts) {
     try {
       const Json claim = client_.get(claims.path_of(target.claim.name));
-      if (kubernetes::metadata_of(claim, "uid") != target.claim.uid) return;
+      if (!is_of(claim, target.claim)) return;
       const Json devices =
           with_devices(claim, target.devices, of_, static_cast<std::int64_t>(std::time(nullptr)));
       if (devices == devices_of(claim)) return;
@@ -151,7 +172,7 @@ void ClaimStatus::write_once(const Target& target) {
       const std::string version = kubernetes::metadata_of(claim, "resourceVersion");
       const Json patch = {{"metadata", {{"resourceVersion", version}}},
                           {"status", {{"devices", devices}}}};
-      client_.merge_patch(claims.path_of(target.claim.name, "status"), patch);
+      is_of(client_.merge_patch(claims.path_of(target.claim.name, "status"), patch), target.claim);
       return;
     } catch (const kubernetes::ApiError& e) {
       if (e.is_not_found()) return;
