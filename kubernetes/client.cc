@@ -61,7 +61,8 @@ struct Client::Impl {
                    const Connection::OnPiece& on_piece = {});
   Json call(const Request& request);
   Json page(const std::string& path, Query query, const std::string& token);
-  List pages(const std::string& path, const Query& query, bool& is_expired);
+  std::string pages(const std::string& path, const Query& query, const Sink& sink,
+                    bool& is_expired);
 
   const Access access;
   const Limits limits;
@@ -157,9 +158,10 @@ Json Client::Impl::page(const std::string& path, Query query, const std::string&
   return out;
 }
 
-Client::List Client::Impl::pages(const std::string& path, const Query& query, bool& is_expired) {
-  List out;
+std::string Client::Impl::pages(const std::string& path, const Query& query, const Sink& sink,
+                                bool& is_expired) {
   std::string token;
+  std::size_t taken = 0;
   const std::size_t most = limits.objects / std::max<std::size_t>(limits.page, 1) + 100;
   for (std::size_t count = 0; count < most; ++count) {
     Json one;
@@ -169,24 +171,35 @@ Client::List Client::Impl::pages(const std::string& path, const Query& query, bo
       is_expired = e.is_expired() && !token.empty();
       throw;
     }
-    for (Json& item : one["items"]) out.items.push_back(std::move(item));
-    if (out.items.size() > limits.objects) break;
-    out.resource_version = metadata_of(one, "resourceVersion");
+    Json& items = one["items"];
+    taken += items.size();
+    if (taken > limits.objects) break;
+    for (Json& item : items) sink.take(std::move(item));
     token = metadata_of(one, "continue");
-    if (token.empty()) return out;
+    if (token.empty()) return metadata_of(one, "resourceVersion");
   }
   throw ApiError(
       cat("get '", path, "': more than ", limits.objects, " objects, or pages without end"), {});
 }
 
-Client::List Client::list(const std::string& path, const Query& query) {
+std::string Client::each(const std::string& path, const Query& query, const Sink& sink) {
   bool is_expired = false;
+  sink.begin();
   try {
-    return impl_->pages(path, query, is_expired);
+    return impl_->pages(path, query, sink, is_expired);
   } catch (const ApiError&) {
     if (!is_expired) throw;
   }
-  return impl_->pages(path, query, is_expired);
+  sink.begin();
+  return impl_->pages(path, query, sink, is_expired);
+}
+
+Client::List Client::list(const std::string& path, const Query& query) {
+  List out;
+  out.resource_version = each(path, query,
+                              {.begin = [&] { out.items.clear(); },
+                               .take = [&](Json&& one) { out.items.push_back(std::move(one)); }});
+  return out;
 }
 
 void Client::stream(const std::string& path, milliseconds most, const OnLine& on_line) {

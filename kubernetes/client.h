@@ -63,6 +63,13 @@ class Client {
   };
   /// All objects, page by page. A token of `continue` that expired starts it again, once.
   List list(const std::string& path, const Query& query = {});
+  struct Sink {
+    std::function<void()> begin;  ///< what was taken before is no part of the list
+    std::function<void(Json&&)> take;
+  };
+  /// list() for whoever has no room for all of them: each goes to the sink when its page arrives.
+  /// Returns the resource version.
+  std::string each(const std::string& path, const Query& query, const Sink& sink);
 
   /// \param line of an answer, without its line break. It may throw, which ends the watch.
   using OnLine = std::function<void(std::string_view line)>;

@@ -48,7 +48,9 @@ void ListWatch::list() {
     resync_at_ = Clock::now() + jittered(times_.resync);
     return;
   }
-  const auto listed = client_.list(path_, query_);
+  const auto listed = handler_.items.take
+                          ? Client::List{{}, client_.each(path_, query_, handler_.items)}
+                          : client_.list(path_, query_);
   version_.clear();  // in case the handler throws
   listed_version_ = listed.resource_version;
   handler_.listed(listed.items);

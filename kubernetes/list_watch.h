@@ -27,6 +27,9 @@ class ListWatch {
     std::function<void(const Json&)> removed;  ///< its last state
     /// \param pause until it tries again.
     std::function<void(const std::exception&, std::chrono::milliseconds pause)> failed = {};
+    /// Where it is set, each object of a list goes to it as its page arrives, and `listed` gets
+    /// none. begin() says that what came before is no part of the list.
+    Client::Sink items = {};
   };
   struct Times {
     std::chrono::seconds resync{600};  ///< up to a fifth more

@@ -175,10 +175,10 @@ class Handler(http.server.BaseHTTPRequestHandler):
             with store.changed:
                 if version < store.oldest:
                     raise Failure(410, "Expired", "The provided continue parameter is too old")
-            items = self.api.snapshots[version]
+            items = self.api.snapshots[kind, version]
         else:
             items, version = store.all(kind, space, self.query)
-            self.api.snapshots[version], start = items, 0
+            self.api.snapshots[kind, version], start = items, 0
         most = int(self.query.get("limit") or 0) or len(items)
         data = {"resourceVersion": str(version)}
         if start + most < len(items):

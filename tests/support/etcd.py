@@ -85,14 +85,14 @@ class Etcd:
 
     stop = kill
 
-    def control(self, *words, by="root:root"):
+    def control(self, *words, by="root:root", stdin=None):
         """etcdctl."""
         command = ["etcdctl", f"--endpoints={self.url}", "--dial-timeout=1s", "--command-timeout=3s"]
         if self.scheme == "https":
             command += [f"--cacert={self.folder}/ca.crt", f"--cert={self.folder}/client.crt", f"--key={self.folder}/client.key"]
         if by and self.user:
             command.append(f"--user={by}")
-        return run("env", "ETCDCTL_API=3", *command, *words)
+        return run("env", "ETCDCTL_API=3", *command, *words, stdin=stdin)
 
     def objects(self, kind="blocks"):
         """{key: value} below PREFIX/kind/."""

@@ -6,6 +6,7 @@
 #include <atomic>
 #include <cstdlib>
 #include <map>
+#include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string_view>
@@ -182,9 +183,10 @@ void BlockAgent::Impl::stop() {
 // From threads of the engine into the loop's.
 void BlockAgent::Impl::follow() {
   engine.follow({.listed =
-                     [this](Kind kind, const Snapshot& all) {
+                     [this](Kind kind, Snapshot snapshot) {
+                       const auto all = std::make_shared<Snapshot>(std::move(snapshot));
                        loop.post([this, kind, all] {
-                         keeper->listed(kind, all, cni::EventLoop::now());
+                         keeper->listed(kind, std::move(*all), cni::EventLoop::now());
                          wake_all();
                        });
                      },

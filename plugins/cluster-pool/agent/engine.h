@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <optional>
 #include <string>
@@ -12,9 +13,9 @@ namespace block_agent {
 
 /// All objects of a kind at one time.
 struct Snapshot {
-  std::vector<Object> objects = {};
-  std::string cluster = {};    ///< identity of the engine; "": it has none
-  std::uint64_t revision = 0;  ///< grows with each change; 0: unknown
+  std::deque<Object> objects = {};  ///< there may be very many
+  std::string cluster = {};         ///< identity of the engine; "": it has none
+  std::uint64_t revision = 0;       ///< grows with each change; 0: unknown
 };
 
 /// Called in threads of the engine.

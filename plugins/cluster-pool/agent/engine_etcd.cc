@@ -3,6 +3,8 @@
 #include <etcd.grpc.pb.h>
 
 #include <algorithm>
+#include <deque>
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -76,7 +78,6 @@ class EtcdEngine {
 
  private:
   struct Listed {
-    std::vector<Object> objects;
     std::string cluster;
     std::int64_t revision = 0;
   };
@@ -85,7 +86,7 @@ class EtcdEngine {
   std::optional<std::int64_t> revision_of(const Object& object, bool* is_gone);
   etcdserverpb::TxnRequest change_of(const Object& object, std::int64_t revision) const;
   std::int64_t change(const Object& object, const etcdserverpb::TxnRequest& request);
-  Listed list_all();
+  Listed list_below(const std::string& start, const std::function<void(Object&&)>& take);
   void run(const Follower& follower);
   void follow_once(const Follower& follower, Pauses& pauses);
   void take(const etcdserverpb::WatchResponse& answer, const Follower& follower) const;
@@ -175,11 +176,14 @@ Removal EtcdEngine::remove(const Object& object) {
   return Removal::kRemoved;
 }
 
-EtcdEngine::Listed EtcdEngine::list_all() {
+// Page by page, as of one revision.
+EtcdEngine::Listed EtcdEngine::list_below(const std::string& start,
+                                          const std::function<void(Object&&)>& take) {
   Listed out;
+  std::size_t taken = 0;
   etcdserverpb::RangeRequest request;
-  request.set_key(prefix_ + "/");
-  request.set_range_end(end_of(prefix_ + "/"));
+  request.set_key(start);
+  request.set_range_end(end_of(start));
   request.set_limit(kPage);
   for (bool more = true; more;) {
     const auto answer = client_.range(request);
@@ -189,9 +193,12 @@ EtcdEngine::Listed EtcdEngine::list_all() {
     }
     const auto& page = *answer;
     for (const auto& pair : page.kvs()) {
-      if (auto one = object_of(pair)) out.objects.push_back(std::move(*one));
+      auto one = object_of(pair);
+      if (!one) continue;
+      take(std::move(*one));
+      ++taken;
     }
-    if (out.objects.size() > kMaxObjects) {
+    if (taken > kMaxObjects) {
       throw cni::Error(cni::Code::kInternal, cat("read keys: more than ", kMaxObjects));
     }
     if (out.revision == 0) {
@@ -206,9 +213,10 @@ EtcdEngine::Listed EtcdEngine::list_all() {
 }
 
 std::vector<Object> EtcdEngine::list(Kind kind) {
-  auto all = list_all();
-  std::erase_if(all.objects, [&](const Object& one) { return one.kind != kind; });
-  return std::move(all.objects);
+  std::vector<Object> out;
+  list_below(cat(prefix_, "/", folder_of(kind), "/"),
+             [&](Object&& one) { out.push_back(std::move(one)); });
+  return out;
 }
 
 void EtcdEngine::run(const Follower& follower) {
@@ -225,15 +233,14 @@ void EtcdEngine::run(const Follower& follower) {
 // Always from a new list: after a restore, a watch from a revision that does not exist any more
 // would wait in silence until etcd gets there.
 void EtcdEngine::follow_once(const Follower& follower, Pauses& pauses) {
-  auto all = list_all();
+  std::map<Kind, std::deque<Object>> objects;
+  const auto all =
+      list_below(prefix_ + "/", [&](Object&& one) { objects[one.kind].push_back(std::move(one)); });
   for (const Kind kind : {Kind::kBlock, Kind::kShortage}) {
-    Snapshot snapshot{.cluster = all.cluster, .revision = unsigned_of(all.revision)};
-    for (const Object& one : all.objects) {
-      if (one.kind == kind) snapshot.objects.push_back(one);
-    }
-    follower.listed(kind, std::move(snapshot));
+    follower.listed(kind, {.objects = std::exchange(objects[kind], {}),
+                           .cluster = all.cluster,
+                           .revision = unsigned_of(all.revision)});
   }
-  all.objects.clear();
   etcdserverpb::WatchCreateRequest request;
   request.set_key(prefix_ + "/");
   request.set_range_end(end_of(prefix_ + "/"));

@@ -1,6 +1,7 @@
 #include "plugins/cluster-pool/agent/engine_kubernetes.h"
 
 #include <charconv>
+#include <deque>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <thread>
@@ -150,12 +151,20 @@ Removal KubernetesEngine::remove(const Object& object) {
   });
 }
 
+// A resource has many times the memory of what it says, so it goes with its page.
+template <class Objects>
+Client::Sink sink_of(Kind kind, Objects& out) {
+  return {.begin = [&out] { out.clear(); },
+          .take =
+              [kind, &out](Json&& one) {
+                if (auto object = object_of_resource(kind, one)) out.push_back(std::move(*object));
+              }};
+}
+
 std::vector<Object> KubernetesEngine::list(Kind kind) {
   return as_error([&] {
     std::vector<Object> out;
-    for (const Json& one : client_.list(collection_of(kind).path()).items) {
-      if (auto object = object_of_resource(kind, one)) out.push_back(std::move(*object));
-    }
+    client_.each(collection_of(kind).path(), {}, sink_of(kind, out));
     return out;
   });
 }
@@ -179,25 +188,22 @@ void KubernetesEngine::follow(const Follower& follower) {
 
 void KubernetesEngine::run(Client& client, Kind kind, const Follower& follower) {
   const kubernetes::ListWatch* self = nullptr;
+  std::deque<Object> objects;
   const auto pass_on = [kind](const Json& one, const auto& to) {
     if (const auto object = object_of_resource(kind, one)) to(*object);
   };
   kubernetes::ListWatch watch(
       client, collection_of(kind).path(), {},
       {.listed =
-           [&](const std::vector<Json>& all) {
-             Snapshot snapshot{.revision = number_in(self->listed_version())};
-             for (const Json& one : all) {
-               if (auto object = object_of_resource(kind, one)) {
-                 snapshot.objects.push_back(std::move(*object));
-               }
-             }
-             follower.listed(kind, std::move(snapshot));
+           [&](const std::vector<Json>&) {
+             follower.listed(kind, {.objects = std::exchange(objects, {}),
+                                    .revision = number_in(self->listed_version())});
            },
        .changed = [&](const Json& one) { pass_on(one, follower.changed); },
        .removed = [&](const Json& one) { pass_on(one, follower.removed); },
        .failed = [&](const std::exception& e,
-                     std::chrono::milliseconds) { follower.failed(e.what()); }});
+                     std::chrono::milliseconds) { follower.failed(e.what()); },
+       .items = sink_of(kind, objects)});
   self = &watch;
   watch.list_always();
   watch.run();

@@ -65,7 +65,7 @@ void Keeper::listed(Kind kind, Snapshot snapshot, Time now) {
              {{"seconds", cat(times_.settle.count() / 1000)}});
   }
   if (snapshot.objects.size() > kMaxBlocks) snapshot.objects.resize(kMaxBlocks);
-  view_.replace(kind, snapshot.objects);
+  view_.replace(kind, std::move(snapshot.objects));
   error_.clear();
   totals_.is_engine_there = true;
   for (auto& [network, one] : failures_) one.pauses.reset();

@@ -93,10 +93,13 @@ std::string name_of(const Object& object) {
   return cat("n-", shown, "-n.", object.kind == Kind::kShortage ? "node" : place, ".", hash);
 }
 
-std::string key_of(const Object& object) {
+const char* folder_of(Kind kind) {
   constexpr const char* kFolders[] = {"blocks", "pools", "shortages"};
-  return cat(kFolders[static_cast<std::size_t>(object.kind)], "/", object.network, "/",
-             place_of(object));
+  return kFolders[static_cast<std::size_t>(kind)];
+}
+
+std::string key_of(const Object& object) {
+  return cat(folder_of(object.kind), "/", object.network, "/", place_of(object));
 }
 
 nlohmann::ordered_json spec_of(const Object& object) {

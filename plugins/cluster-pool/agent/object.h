@@ -43,6 +43,8 @@ std::string place_of(const Object& object);
 /// Name of an object of Kubernetes (RFC 1123): "NETWORK.10-1-0-16". A network that is no such name
 /// has a hash of it at the end; a hash has no "-", so no two names are equal.
 std::string name_of(const Object& object);
+/// "blocks", "pools" or "shortages".
+const char* folder_of(Kind kind);
 /// "blocks/NETWORK/10.1.0.16": a name of a network has no slash.
 std::string key_of(const Object& object);
 

@@ -19,25 +19,25 @@ const View::Network& View::at(const std::string& network) const {
   return found == networks_.end() ? kNone : found->second;
 }
 
-void View::replace(Kind kind, const std::vector<Object>& objects) {
+void View::replace(Kind kind, std::deque<Object> objects) {
   for (auto& [name, one] : networks_) {
     if (kind == Kind::kBlock) one.blocks.clear();
     if (kind == Kind::kShortage) one.shortages.clear();
     one.removed.clear();
     ++one.changes;
   }
-  for (const Object& one : objects) put(one);
+  for (; !objects.empty(); objects.pop_front()) put(std::move(objects.front()));
   listed_.insert(kind);
 }
 
-void View::put(const Object& object) {
+void View::put(Object object) {
   Network& network = networks_[object.network];
   const auto removed = network.removed.find(key_of(object));
   if (removed != network.removed.end() && object.version <= removed->second) return;
   const auto put_in = [&](auto& objects, const auto& key) {
-    const auto [at, is_new] = objects.try_emplace(key, object);
-    if (!is_new && object.version < at->second.version) return;
-    at->second = object;
+    Object& there = objects.try_emplace(key).first->second;
+    if (object.version < there.version) return;
+    there = std::move(object);
     ++network.changes;
   };
   if (object.kind == Kind::kBlock) put_in(network.blocks, object.cidr.ip);

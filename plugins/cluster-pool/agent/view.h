@@ -1,5 +1,6 @@
 #pragma once
 
+#include <deque>
 #include <map>
 #include <optional>
 #include <set>
@@ -17,9 +18,9 @@ class View {
   using Shortages = std::map<std::string, Object>;  ///< by the node
 
   /// After a list.
-  void replace(Kind kind, const std::vector<Object>& objects);
+  void replace(Kind kind, std::deque<Object> objects);
   /// A creation, by an event or a call. Nothing if something later is known.
-  void put(const Object& object);
+  void put(Object object);
   /// A removal, by an event.
   void erase(const Object& object);
   /// A removal, by a call: nothing if another claim has its name by now.
