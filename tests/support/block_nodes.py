@@ -207,7 +207,7 @@ class BlocksTest(suite.NodeTest):
         def seen():
             return {one["node"] for one in (node.file("nodes") or {"nodes": []})["nodes"] if block in one["blocks"]}
 
-        self.assertTrue(wait_for(lambda: seen() == holders, 10), node.file("nodes"))
+        self.assertTrue(wait_for(lambda: seen() == holders, 10), f"{node.file('nodes')} {node.log}")
 
     def findings(self, node):
         """What `cnitool doctor` finds wrong with blocks on the node."""

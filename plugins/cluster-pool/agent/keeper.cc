@@ -65,7 +65,12 @@ void Keeper::listed(Kind kind, Snapshot snapshot, Time now) {
              {{"seconds", cat(times_.settle.count() / 1000)}});
   }
   if (snapshot.objects.size() > kMaxBlocks) snapshot.objects.resize(kMaxBlocks);
-  view_.replace(kind, std::move(snapshot.objects));
+  vanished_.drop(view_, now);
+  auto gone = view_.replace(kind, std::move(snapshot.objects));
+  std::erase_if(gone, [this](const Object& one) {
+    return one.node == self_.node || one.machine == self_.machine;
+  });
+  if (kind == Kind::kBlock) vanished_.keep(view_, std::move(gone), now + times_.settle);
   error_.clear();
   totals_.is_engine_there = true;
   for (auto& [network, one] : failures_) one.pauses.reset();
@@ -169,7 +174,8 @@ Keeper::Time Keeper::work(Time now) {
 Keeper::Time Keeper::work(const std::string& network, Time now) {
   const std::lock_guard hold(mutex_);
   try {
-    const Time next = work_on(network, now);
+    const Time dropped = vanished_.drop(view_, now);
+    const Time next = std::min(dropped, work_on(network, now));
     failures_.erase(network);
     if (error_.empty() && failures_.empty()) logged_.clear();
     return next;

@@ -16,6 +16,7 @@
 #include "plugins/cluster-pool/agent/outside.h"
 #include "plugins/cluster-pool/agent/pause.h"
 #include "plugins/cluster-pool/agent/seen.h"
+#include "plugins/cluster-pool/agent/vanished.h"
 #include "plugins/cluster-pool/agent/view.h"
 #include "plugins/leases/store.h"
 #include "plugins/state/blocks.h"
@@ -57,8 +58,7 @@ class Keeper {
   Time work(Time now);  ///< the same for all networks, one after the other
 
   /// fn gets what was seen, and the engine, whose calls are made outside of the keeper's mutex.
-  template <class Fn>
-  auto with_view(Fn&& fn) {
+  auto with_view(auto&& fn) {
     const std::lock_guard hold(mutex_);
     return fn(std::as_const(view_), engine_);
   }
@@ -76,7 +76,6 @@ class Keeper {
     std::string logged = {};  ///< the last error
   };
   struct Plan;
-
   Network& load(const std::string& network);
   void forget(const std::string& network) { networks_.erase(network); }
   Time work_on(const std::string& network, Time now);
@@ -137,6 +136,7 @@ class Keeper {
   const blocks::Folder folder_;
   View view_;
   std::map<std::string, Network> networks_;
+  Vanished vanished_;
   Seen seen_;
   Time settled_at_{0};                       ///< no claims before
   std::uint64_t restores_ = 0;               ///< of the engine, that were seen

@@ -1,6 +1,7 @@
 #include "plugins/cluster-pool/agent/view.h"
 
 #include <iterator>
+#include <unordered_set>
 #include <utility>
 
 namespace block_agent {
@@ -19,15 +20,33 @@ const View::Network& View::at(const std::string& network) const {
   return found == networks_.end() ? kNone : found->second;
 }
 
-void View::replace(Kind kind, std::deque<Object> objects) {
+// In place, since there may be very many.
+std::vector<Object> View::replace(Kind kind, std::deque<Object> objects) {
+  std::unordered_set<const Object*> listed;
+  for (; !objects.empty(); objects.pop_front()) {
+    Object& one = objects.front();
+    Network& network = networks_[one.network];
+    Object& there =
+        kind == Kind::kBlock ? network.blocks[one.cidr.ip] : network.shortages[one.node];
+    there = std::move(one);  // be it older: the engine may have been restored
+    listed.insert(&there);
+  }
+  std::vector<Object> gone;
   for (auto& [name, one] : networks_) {
-    if (kind == Kind::kBlock) one.blocks.clear();
-    if (kind == Kind::kShortage) one.shortages.clear();
+    const auto is_gone = [&](auto& at) { return !listed.contains(&at.second); };
+    if (kind == Kind::kShortage) std::erase_if(one.shortages, is_gone);
+    if (kind == Kind::kBlock) {
+      std::erase_if(one.blocks, [&](auto& at) {
+        const bool out = is_gone(at);
+        if (out) gone.push_back(std::move(at.second));
+        return out;
+      });
+    }
     one.removed.clear();
     ++one.changes;
   }
-  for (; !objects.empty(); objects.pop_front()) put(std::move(objects.front()));
   listed_.insert(kind);
+  return gone;
 }
 
 void View::put(Object object) {

@@ -17,8 +17,8 @@ class View {
   using Blocks = std::map<netlink::Ip, Object>;     ///< by their first address
   using Shortages = std::map<std::string, Object>;  ///< by the node
 
-  /// After a list.
-  void replace(Kind kind, std::deque<Object> objects);
+  /// After a list. Returns the blocks that it does not have, and no event had removed.
+  std::vector<Object> replace(Kind kind, std::deque<Object> objects);
   /// A creation, by an event or a call. Nothing if something later is known.
   void put(Object object);
   /// A removal, by an event.

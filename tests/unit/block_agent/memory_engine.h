@@ -18,6 +18,7 @@ namespace block_agent {
 
 struct Memory {
   std::map<std::string, Object> objects = {};
+  std::vector<Object> removals = {};       ///< with the versions of them
   std::map<std::string, bool> nodes = {};  ///< Node objects
   std::uint64_t revision = 10;
   std::string cluster = "one";
@@ -54,8 +55,9 @@ struct Memory {
     const auto found = objects.find(key_of(object));
     if (found == objects.end()) return Removal::kGone;
     if (!found->second.is_claim_of(object)) return Removal::kOther;
+    removals.push_back(found->second);
+    removals.back().version = ++revision;
     objects.erase(found);
-    ++revision;
     return Removal::kRemoved;
   }
   std::vector<Object> list(Kind kind) {
@@ -105,8 +107,11 @@ inline Engine engine_of(Memory& memory, bool knows_nodes = false) {
   return out;
 }
 
-/// As after a list.
+/// As after events of removals that are not forgotten, and a list.
 inline void show(Memory& memory, Keeper& keeper, Keeper::Time now = Keeper::Time(0)) {
+  for (const Object& one : memory.removals) {
+    if (one.version <= memory.revision) keeper.removed(one);
+  }
   for (const Kind kind : {Kind::kBlock, Kind::kShortage}) {
     Snapshot all{.objects = {}, .cluster = memory.cluster, .revision = memory.revision};
     for (const auto& [key, one] : memory.objects) {
