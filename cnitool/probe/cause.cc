@@ -1,5 +1,6 @@
 #include "cnitool/probe/cause.h"
 
+#include <algorithm>
 #include <span>
 #include <system_error>
 
@@ -13,8 +14,12 @@ namespace {
 
 using cni::cat;
 
-// Who answers for no MAC address may have been asked by packets that were dropped.
+// Who answers for no MAC address may have been asked by packets that were dropped. Of a rule the
+// kernel does not say which one: of iptables-legacy its counter does.
 std::optional<Cause> dropped_by_kernel(const Look& look) {
+  if (was_dropped_by_rule(look.one.trail)) {
+    if (auto cause = dropped_by_legacy(look)) return cause;
+  }
   return cause_of_drops(look.one, Evidence::kCertain);
 }
 
@@ -90,10 +95,14 @@ std::optional<Cause> refused(const Look& look) {
   return Cause{one.answer.str(), "", "", true};
 }
 
-// A rule may answer in the name of a pod that the request has not come to.
+// A rule may answer in the name of a pod that the request has not come to, or not passed.
 bool is_reset_on_way(const Case& one) {
-  return one.answer.kind == Answer::Kind::kClosed && one.question.destination && one.is_heard &&
-         !one.trail.destination;
+  const auto is_there = [&](const Sight& each) {
+    const bool has_passed = each.hook == Hook::kTaken || each.hook == Hook::kLeaves;
+    return each.place == one.subject_place && has_passed;
+  };
+  return one.answer.kind == Answer::Kind::kClosed && is_for_pod(one.question, one.subject) &&
+         one.is_heard && std::ranges::none_of(one.trail.request_sights, is_there);
 }
 
 std::optional<Cause> first_of(std::span<const Gap> gaps, const Look& look) {
@@ -114,10 +123,16 @@ std::optional<Cause> by_state(const Look& look) {
   }
   if (auto cause = refused_by_policy(look.one)) return cause;
   if (auto cause = cause_of_drops(look.one, Evidence::kAny)) return cause;
-  return first_of(kUnseen, look);
+  return may_be_silence(look) ? std::nullopt : first_of(kUnseen, look);
 }
 
 }  // namespace
+
+bool may_be_silence(const Look& look) {
+  const bool has_left =
+      look.leg.is_beyond && !look.leg.is_answer && look.leg.last >= Spot::kLeavesNode;
+  return has_left && !look.one.question.must_answer;
+}
 
 std::optional<Cause> cause_of(const Case& one, Scene& scene) {
   const Leg leg = lost_leg(one, scene.facts());
@@ -138,6 +153,7 @@ std::optional<Cause> cause_of(const Case& one, Scene& scene) {
   if (one.answer.is_delivered()) return std::nullopt;
   if (one.question.packet.size != 0) {
     if (auto cause = too_large(look)) return cause;
+    if (auto cause = one.small_is_lost ? std::nullopt : dropped_by_kernel(look)) return cause;
     if (!one.small_is_lost && one.trail.drops.empty()) return lost_by_size(look);
   }
   if (auto cause = by_state(look)) return cause;

@@ -147,20 +147,17 @@ std::optional<Cause> seen_on_leg(const Look& look, Deed deed, const std::string&
   return std::nullopt;
 }
 
-// Of hosts that may answer nobody, silence is none of a rule's that counts packets of others.
-bool may_be_silence(const Look& look) {
-  const bool has_left =
-      look.leg.is_beyond && !look.leg.is_answer && look.leg.last >= Spot::kLeavesNode;
-  return has_left && !look.one.question.must_answer &&
-         std::ranges::none_of(look.one.trail.drops, [](const Drop& one) {
-           return one.reason == "NETFILTER_DROP" || one.symbol == "nf_hook_slow";
-         });
-}
-
 }  // namespace
 
+bool was_dropped_by_rule(const Trail& trail) {
+  return std::ranges::any_of(trail.drops, [](const Drop& one) {
+    return one.reason == "NETFILTER_DROP" || one.symbol == "nf_hook_slow";
+  });
+}
+
+// What a rule counts may be packets of others.
 std::optional<Cause> dropped_by_legacy(const Look& look) {
-  if (may_be_silence(look)) return std::nullopt;
+  if (may_be_silence(look) && !was_dropped_by_rule(look.one.trail)) return std::nullopt;
   return seen_on_leg(look, &LegacyRule::drops, ", which cannot be followed, has dropped packets: ");
 }
 

@@ -5,7 +5,6 @@
 #include "cnitool/doctor/finding.h"
 #include "cnitool/output.h"
 #include "cnitool/probe/causes.h"
-#include "cnitool/probe/drop_cause.h"
 #include "cnitool/route_back.h"
 #include "libcni/common/error.h"
 #include "netlink/route/bridge_port.h"
@@ -359,7 +358,8 @@ std::optional<Cause> too_large(const Look& look) {
       if (*link) links.push_back(&**link);
     }
   }
-  if (look.leg.is_beyond || look.leg.is_from_beyond) {
+  const bool is_other_way = uplink && !look.leg.out.empty() && look.leg.out != uplink->link;
+  if ((look.leg.is_beyond && !is_other_way) || look.leg.is_from_beyond) {
     out = uplink ? look.scene.at(nullptr).find(uplink->link) : std::nullopt;
     if (out) links.push_back(&*out);
   }
@@ -370,9 +370,7 @@ std::optional<Cause> too_large(const Look& look) {
             packet.size),
         "", cat("restart the pods with \"mtu\": ", link->mtu, " in the config of their network")};
   }
-  if (auto cause = narrow_route(look)) return cause;
-  if (look.one.small_is_lost) return std::nullopt;
-  return cause_of_drops(look.one, Evidence::kCertain);  // a queue, by its burst
+  return narrow_route(look);
 }
 
 std::optional<Cause> lost_by_size(const Look& look) {

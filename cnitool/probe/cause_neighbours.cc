@@ -176,8 +176,7 @@ std::optional<Cause> wrong_neighbour(const Look& look) {
 std::optional<Cause> unresolved(const Look& look) {
   for (const Hop& hop : hops_of(look)) {
     if (hop.is_beyond && hop.where == nullptr) continue;
-    const auto found = neighbour_of(look, hop);
-    if (found && found->mac && !found->has_failed()) continue;
+    if (look.scene.resolved(hop.where, hop.link.index, hop.ip)) continue;
     if (hop.is_beyond && hop.where->is_routed) {
       return Cause{cat(prefix_of(hop.where), "its next hop ", hop.ip.str(), " on '",
                        printable(hop.link.name), "' has no MAC address: nobody answers for it"),
@@ -193,8 +192,7 @@ std::optional<Cause> gateway_is_away(const Look& look) {
   const auto hop = hop_from_node(look);
   if (!hop || !hop->is_beyond) return std::nullopt;
   if (!look.leg.out.empty() && look.leg.out != hop->link.name) return std::nullopt;
-  const auto found = neighbour_of(look, *hop);
-  if (found && found->mac && !found->has_failed()) return std::nullopt;
+  if (look.scene.resolved(nullptr, hop->link.index, hop->ip)) return std::nullopt;
   if (auto cause = no_solicitations(look, *hop)) return cause;
   return Cause{cat("the node's gateway ", hop->ip.str(), " has no MAC address on '",
                    printable(hop->link.name), "': nobody there answers ",

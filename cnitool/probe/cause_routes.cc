@@ -7,6 +7,7 @@
 #include "cnitool/probe/causes.h"
 #include "cnitool/probe/route_words.h"
 #include "libcni/common/error.h"
+#include "netlink/route/link_settings.h"
 
 // Routes and rules of the routing policy, of the node and of pods.
 namespace tool::probe {
@@ -232,6 +233,28 @@ std::optional<Cause> not_taken(const Way& way, Scene& scene) {
   return is_foreign ? std::optional(by_route(*decision.route, decision, way, scene)) : std::nullopt;
 }
 
+// Whether somebody is there to take what leaves by it. Tunnels ask for no MAC address.
+bool has_taker(const LinkRoute& hop, const Ip& target, Scene& scene) {
+  const auto link = scene.at(nullptr).find(hop.link);
+  if (!link || !link->up || link->kind == "dummy") return false;
+  return (netlink::settings_of(scene.at(nullptr), *link).flags & kNoArp) != 0 ||
+         scene.resolved(nullptr, link->index, hop.gateway.value_or(target));
+}
+
+// Another way out of the node, whose routers may answer nobody: as for pods with an uplink of their
+// own.
+bool is_way_out(const Way& way, const Look& look) {
+  const auto& drops = look.one.trail.drops;
+  if (!may_be_silence(look) ||
+      std::ranges::find(drops, Drop::Of::kRequest, &Drop::of) != drops.end())
+    return false;
+  const Decision decision = decision_of(way, look.scene);
+  if (!decision.route || !netlink::refusal_of(*decision.route).empty()) return false;
+  return std::ranges::all_of(netlink::each_hop(*decision.route), [&](const LinkRoute& hop) {
+    return has_taker(hop, way.packet.path.destination, look.scene);
+  });
+}
+
 // As the kernel sees it at this end. A hostPort has been replaced there.
 RoutedPacket packet_of(const Look& look, bool is_translated) {
   const Question& question = look.one.question;
@@ -308,7 +331,7 @@ std::optional<Cause> no_way_on_node(const Look& look) {
       leg.is_beyond && uplink ? look.scene.at(nullptr).find(uplink->link) : std::nullopt;
   way.is_beyond = leg.is_beyond;
   if (out && look.one.question.packet.target == uplink->gateway) way.expected = &*out;
-  if (from == nullptr && way.expected == nullptr) return std::nullopt;
+  if ((from == nullptr && way.expected == nullptr) || is_way_out(way, look)) return std::nullopt;
   return misled(way, look.scene);
 }
 

@@ -19,6 +19,9 @@ struct Look {
 };
 using Reason = std::optional<Cause> (*)(const Look&);
 
+/// Whether it has left for a host that may answer nobody: silence says nothing.
+bool may_be_silence(const Look& look);
+
 // cause_rules.cc: rules of packet filters, and what they translate.
 std::optional<Cause> dropped_by_rule(const Look& look);
 std::optional<Cause> translated(const Case& one, Scene& scene);
@@ -27,6 +30,8 @@ std::optional<Cause> rewritten_by_rule(const Look& look);
 std::optional<Cause> unresolved_by_rule(const Look& look);
 
 // cause_legacy.cc: rules of iptables-legacy, by what they have counted.
+/// Whether the kernel says that a rule dropped the packet or its answer.
+bool was_dropped_by_rule(const Trail& trail);
 std::optional<Cause> dropped_by_legacy(const Look& look);
 std::optional<Cause> untracked_by_legacy(const Look& look);
 std::optional<Cause> rewritten_by_legacy(const Look& look);

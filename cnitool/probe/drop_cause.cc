@@ -145,12 +145,9 @@ bool says_something(const DropScene& scene, const DropWords& words) {
   if (drop.of == Drop::Of::kNeighbour) return words.is_certain;
   if (drop.reason != "OTHERHOST") return true;
   const Subject* const pod = drop.of == Drop::Of::kAnswer ? scene.one.sender : &scene.one.subject;
-  const Ip target = scene.one.question.destination.value_or(scene.one.question.packet.target);
-  const bool is_for_pod =
-      drop.of == Drop::Of::kAnswer ||
-      std::ranges::any_of(scene.one.subject.result.ips,
-                          [&](const cni::Address& one) { return one.cidr.ip == target; });
-  return is_for_pod && pod != nullptr && scene.place.netns == pod->netns;
+  const bool is_pods =
+      drop.of == Drop::Of::kAnswer || is_for_pod(scene.one.question, scene.one.subject);
+  return is_pods && pod != nullptr && scene.place.netns == pod->netns;
 }
 
 }  // namespace

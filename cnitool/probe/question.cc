@@ -275,6 +275,12 @@ Ip destination_of(const Question& question) {
   return question.destination.value_or(question.packet.target);
 }
 
+bool is_for_pod(const Question& question, const Subject& pod) {
+  return std::ranges::any_of(pod.result.ips, [&](const cni::Address& one) {
+    return one.cidr.ip == destination_of(question);
+  });
+}
+
 std::optional<netlink::Mac> mac_of(const Subject& one) {
   for (const cni::Interface& interface : one.result.interfaces) {
     if (interface.name == one.key.ifname && !interface.sandbox.empty()) {

@@ -92,6 +92,8 @@ std::string name_of(const HostPort& port);
 
 /// Where its packet has to arrive.
 Ip destination_of(const Question& question);
+/// Whether that is an address of its pod.
+bool is_for_pod(const Question& question, const Subject& pod);
 
 /// The questions about all of them, or about those of `asked`; the others may be whom they reach.
 std::vector<Question> questions_of(const std::vector<Subject>& subjects,

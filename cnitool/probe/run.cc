@@ -24,14 +24,6 @@ constexpr std::size_t kMostFollowed = 512;
 // makes entries of neighbours until then.
 constexpr auto kUnderWay = std::chrono::milliseconds(100);
 
-// A router, or another host: that the link layer finds it is what a pod needs of it.
-bool is_found(const NetNs& ns, const Ip& ip) {
-  netlink::RouteSocket socket(ns);
-  const auto path = socket.path_to(ip);
-  const auto found = path ? netlink::find_neighbour(socket, path->link, ip) : std::nullopt;
-  return found && found->mac && !found->has_failed();
-}
-
 // Where the policy leads pods out by another way than the node, the first hop there says that the
 // time to live is over.
 bool leads_elsewhere(const Question& question, const Answer& answer, const NodeFacts& facts) {
@@ -70,6 +62,8 @@ void judge(Case& one, Scene& scene, Failure& out) {
   if (!one.answer.is_delivered() && has_arrived(one, scene.facts())) {
     out.answer = one.answer = {.kind = Answer::Kind::kArrived};
   }
+  out.is_found = leads_elsewhere(one.question, one.answer, scene.facts());
+  if (out.is_found) return;
   out.cause = cause_of(one, scene);
   if (!out.cause && is_lost(one)) out.cause = Cause::none();
   out.where = lost_leg(one, scene.facts()).str();
@@ -78,16 +72,22 @@ void judge(Case& one, Scene& scene, Failure& out) {
 // After the second look: what is fine by now is no failure.
 void settle(Answers& answers) {
   for (const Failure& one : answers.failures) answers.all[one.question] = one.answer;
-  std::erase_if(answers.failures,
-                [](const Failure& one) { return !one.cause && one.answer.is_delivered(); });
+  std::erase_if(answers.failures, [](const Failure& one) {
+    return !one.cause && (one.answer.is_delivered() || one.is_found);
+  });
 }
 
-// Whether a small packet to where the large one goes is lost, too.
-bool is_lost_small(const Question& large, const std::vector<Question>& lost) {
-  return std::ranges::any_of(lost, [&](const Question& one) {
-    return one.packet.size == 0 && one.sender == large.sender &&
-           one.packet.kind == large.packet.kind && one.packet.target == large.packet.target;
-  });
+// Whether a small packet to where the large one goes is lost, too, or is answered by another host:
+// routers say to a few packets a second alone that their time to live is over.
+bool is_lost_small(const Question& large, const std::vector<Question>& all,
+                   const std::vector<Answer>& answers) {
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    const Packet& packet = all[i].packet;
+    const bool is_same = all[i].sender == large.sender && packet.kind == large.packet.kind &&
+                         packet.target == large.packet.target;
+    if (is_same && packet.size == 0 && !answers[i].is_delivered()) return true;
+  }
+  return false;
 }
 
 }  // namespace
@@ -169,12 +169,20 @@ bool Run::has_failed(const Question& question, const Shot& shot, const Group& gr
                    .subject = subjects_[question.subject],
                    .flow = footprint.flow_of(0, shot.packet, mark_)};
     // The kernel forgets a connection that was refused at once: the second look says where it was.
-    const bool is_unknown = question.destination && shot.answer.kind == Answer::Kind::kClosed;
+    const bool is_unknown =
+        shot.answer.kind == Answer::Kind::kClosed && is_for_pod(question, one.subject);
     return one.flow ? went_astray(one, facts_) : is_unknown;
   }
   if (leads_elsewhere(question, shot.answer, facts_)) return false;
-  if (question.about != About::kGateway || question.must_answer || !question.sender) return true;
-  return !is_found(group.places[shot.sender], question.packet.target);
+  return !is_found(question, group, ArpClock::now());
+}
+
+bool Run::is_found(const Question& question, const Group& group, ArpClock::time_point end) const {
+  if (question.about != About::kGateway || question.must_answer || !question.sender) return false;
+  const auto at = std::ranges::find(group.pods, *question.sender) - group.pods.begin();
+  netlink::RouteSocket socket(group.places[static_cast<std::size_t>(at) + 1]);
+  const auto path = socket.path_to(question.packet.target);
+  return path && resolved_by(end, socket, path->link, question.packet.target);
 }
 
 Run::Posts Run::posts_of(const std::vector<Question>& questions, const Group& group) const {
@@ -367,6 +375,7 @@ bool Run::follow(const std::vector<Question>& questions, Group& group, Footprint
       fire(shots, group.senders, once, {stop_, trackers.fd(), [&] { trackers.read(); }});
   auto trails = trackers.trails();
   Scene scene(facts_);
+  const auto end = ArpClock::now() + kArpPatience;
   for (std::size_t i = 0; is_whole && i < again.size(); ++i) {
     const Question& question = again[i];
     Case one{.question = question,
@@ -381,8 +390,9 @@ bool Run::follow(const std::vector<Question>& questions, Group& group, Footprint
              .subject_place = posts.places.at(question.subject),
              .is_heard = trackers.follows_rules(),
              .flow = footprint.flow_of(0, shots[i].packet, mark_),
-             .small_is_lost = is_lost_small(question, again)};
+             .small_is_lost = is_lost_small(question, questions, answers.all)};
     judge(one, scene, failures[i]);
+    failures[i].is_found |= is_found(question, group, end);
   }
   footprint.forget();
   settle(answers);

@@ -20,6 +20,7 @@ struct Failure {
   Answer answer = {};
   std::optional<Cause> cause = {};
   std::string where = {};  ///< it was last seen; empty: unknown
+  bool is_found = false;   ///< a router that may answer nobody is there, which is enough
 };
 
 /// What came of questions.
@@ -64,6 +65,8 @@ class Run {
   const Subject* sender_of(const Question& question, const Group& group) const;
   bool has_failed(const Question& question, const Shot& shot, const Group& group,
                   Footprint& footprint) const;
+  /// Whether it is about a router of others whose MAC address the sender has, by that time.
+  bool is_found(const Question& question, const Group& group, ArpClock::time_point end) const;
   std::vector<Guest> guests_of(const Group& group) const;
   /// Shows pods of large bridges those whom they are about to ask.
   void introduce_all(const std::vector<Question>& questions, const Group& group) const;

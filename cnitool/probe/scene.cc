@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <thread>
 
 #include "cnitool/doctor/finding.h"
 #include "cnitool/output.h"
@@ -14,6 +15,19 @@ namespace tool::probe {
 using cni::cat;
 using netlink::Family;
 using netlink::NetNs;
+
+std::optional<netlink::Neighbour> resolved_by(ArpClock::time_point end,
+                                              netlink::RouteSocket& socket, int link,
+                                              const Ip& ip) {
+  constexpr std::uint16_t kIncomplete = 1;  // NUD_INCOMPLETE
+  constexpr auto kStep = std::chrono::milliseconds(10);
+  for (;;) {
+    auto found = netlink::find_neighbour(socket, link, ip);
+    if (found && found->mac && !found->has_failed()) return found;
+    if (!found || found->state != kIncomplete || ArpClock::now() >= end) return std::nullopt;
+    std::this_thread::sleep_for(kStep);
+  }
+}
 
 NetNs Scene::place_of(const Subject* where) const {
   return where == nullptr ? NetNs::current() : NetNs::open(where->netns);
@@ -67,6 +81,10 @@ int Scene::greater(const Subject* where, const std::string& link, const std::str
     if (value) out = std::max(out, std::atoi(value->c_str()));
   }
   return out;
+}
+
+std::optional<netlink::Neighbour> Scene::resolved(const Subject* where, int link, const Ip& ip) {
+  return resolved_by(end_, at(where), link, ip);
 }
 
 std::string Scene::output_of(const Subject* where, const char* program,

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <chrono>
 #include <map>
 #include <optional>
 #include <string>
@@ -8,6 +9,7 @@
 #include "cnitool/probe/question.h"
 #include "netlink/netns.h"
 #include "netlink/route/link.h"
+#include "netlink/route/neighbour.h"
 #include "netlink/route/route.h"
 #include "netlink/route/routing_policy.h"
 #include "netlink/route/socket.h"
@@ -26,7 +28,16 @@ struct Wire {
   const netlink::Link* way() const { return bridge ? &*bridge : outer ? &*outer : nullptr; }
 };
 
-/// A pod is a subject, and the node is null.
+/// How long an answer of ARP may take, which a host that has it of another delays (proxy_delay, of
+/// which the default is 0.8 s).
+inline constexpr std::chrono::milliseconds kArpPatience{1'000};
+using ArpClock = std::chrono::steady_clock;
+/// What a namespace believes of an address on a link: where it asks still (NUD_INCOMPLETE), by that
+/// time at the latest. Empty: no MAC address. \throws netlink::Error.
+std::optional<netlink::Neighbour> resolved_by(ArpClock::time_point end,
+                                              netlink::RouteSocket& socket, int link, const Ip& ip);
+
+/// A pod is a subject, and the node is null. Made right after packets were sent.
 class Scene {
  public:
   explicit Scene(const NodeFacts& facts) : facts_(facts) {}
@@ -42,6 +53,8 @@ class Scene {
   /// The larger of the values for the link and for all, as the kernel takes some of
   /// net/ipv4/conf; 0 where there is none.
   int greater(const Subject* where, const std::string& link, const std::string& key);
+  /// As resolved_by(), kArpPatience after the scene was made.
+  std::optional<netlink::Neighbour> resolved(const Subject* where, int link, const Ip& ip);
   /// Runs a program there. \return what it prints; empty where it is not installed, and where that
   /// is too much or takes too long.
   std::string output_of(const Subject* where, const char* program,
@@ -52,6 +65,7 @@ class Scene {
   netlink::NetNs place_of(const Subject* where) const;
 
   const NodeFacts& facts_;
+  ArpClock::time_point end_ = ArpClock::now() + kArpPatience;
   std::map<const Subject*, netlink::RouteSocket> sockets_;
   std::map<const Subject*, Wire> wires_;
   std::map<Key, std::vector<netlink::PolicyStep>> policies_;

@@ -78,7 +78,7 @@ bool answers_on(netlink::RouteSocket& node, const netlink::Link& link, const Ip&
     const auto is_gateway = [&](const netlink::NeighbourClaim& claim) {
       return claim.address == gateway && claim.owner != link.mac;
     };
-    constexpr auto kMostSilence = std::chrono::milliseconds(300);
+    constexpr auto kMostSilence = kArpPatience / 2;
     if (socket.claim_until(SegmentSocket::Clock::now() + kMostSilence, is_gateway)) return true;
   }
   return false;
