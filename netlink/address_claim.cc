@@ -114,39 +114,62 @@ Bytes arp_announcement(const Mac& own, const Ip& address) {
   return arp_request(own, address, address);
 }
 
-Bytes solicitation_probe(const Mac& own, const Ip& address) {
+namespace {
+
+std::uint16_t checksum_of(const ip6_hdr& ip, const Bytes& body) {
+  auto sum = static_cast<std::uint32_t>(body.size() + IPPROTO_ICMPV6);
+  const auto add = [&sum](const void* bytes, std::size_t size) {
+    const auto* const each = static_cast<const std::uint8_t*>(bytes);
+    for (std::size_t i = 0; i < size; i += 2)
+      sum += static_cast<std::uint32_t>(each[i] << 8 | each[i + 1]);
+  };
+  add(&ip.ip6_src, sizeof ip.ip6_src);
+  add(&ip.ip6_dst, sizeof ip.ip6_dst);
+  add(body.data(), body.size());
+  while (sum >> 16 != 0) sum = (sum & 0xffff) + (sum >> 16);
+  return static_cast<std::uint16_t>(~sum);
+}
+
+}  // namespace
+
+Bytes solicitation(const Mac& own, const Ip& sender, const Ip& address) {
   const std::uint8_t* const low = address.data() + 13;  // of the solicited-node address: RFC 4291
   ether_header ethernet{};
   const std::uint8_t to[] = {0x33, 0x33, 0xff, low[0], low[1], low[2]};
   std::ranges::copy(to, ethernet.ether_dhost);
   std::ranges::copy(own.bytes, ethernet.ether_shost);
   ethernet.ether_type = htons(ETHERTYPE_IPV6);
-  nd_neighbor_solicit body{};
-  body.nd_ns_hdr.icmp6_type = ND_NEIGHBOR_SOLICIT;
-  std::memcpy(&body.nd_ns_target, address.data(), sizeof body.nd_ns_target);
+  nd_neighbor_solicit head{};
+  head.nd_ns_hdr.icmp6_type = ND_NEIGHBOR_SOLICIT;
+  std::memcpy(&head.nd_ns_target, address.data(), sizeof head.nd_ns_target);
+  constexpr std::size_t kOption = 8;  // the sender's MAC address, if there is anybody to answer
+  Bytes body(sizeof head + (sender.is_unspecified() ? 0 : kOption));
+  if (body.size() > sizeof head) {
+    body[sizeof head] = ND_OPT_SOURCE_LINKADDR;
+    body[sizeof head + 1] = 1;
+    std::ranges::copy(own.bytes, body.begin() + sizeof head + 2);
+  }
   ip6_hdr ip{};
   ip.ip6_vfc = 6 << 4;
-  ip.ip6_plen = htons(sizeof body);
+  ip.ip6_plen = htons(static_cast<std::uint16_t>(body.size()));
   ip.ip6_nxt = IPPROTO_ICMPV6;
   ip.ip6_hlim = kHopLimit;
   constexpr std::uint8_t kGroup[] = {0xff, 2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0xff};
+  std::memcpy(&ip.ip6_src, sender.data(), sizeof ip.ip6_src);
   std::ranges::copy(kGroup, ip.ip6_dst.s6_addr);
   std::copy_n(low, 3, &ip.ip6_dst.s6_addr[sizeof kGroup]);
-  std::uint32_t sum = sizeof body + IPPROTO_ICMPV6;
-  const auto add = [&sum](const void* bytes, std::size_t size) {
-    const auto* const each = static_cast<const std::uint8_t*>(bytes);
-    for (std::size_t i = 0; i < size; i += 2)
-      sum += static_cast<std::uint32_t>(each[i] << 8 | each[i + 1]);
-  };
-  add(&ip.ip6_dst, sizeof ip.ip6_dst);
-  add(&body, sizeof body);
-  while (sum >> 16 != 0) sum = (sum & 0xffff) + (sum >> 16);
-  body.nd_ns_hdr.icmp6_cksum = htons(static_cast<std::uint16_t>(~sum));
-  Bytes frame(kTargetAt + sizeof(in6_addr));
+  std::memcpy(body.data(), &head, sizeof head);
+  head.nd_ns_hdr.icmp6_cksum = htons(checksum_of(ip, body));
+  std::memcpy(body.data(), &head, sizeof head);
+  Bytes frame(kIcmpAt + body.size());
   std::memcpy(frame.data(), &ethernet, sizeof ethernet);
   std::memcpy(frame.data() + kIpAt, &ip, sizeof ip);
-  std::memcpy(frame.data() + kIcmpAt, &body, sizeof body);
+  std::ranges::copy(body, frame.begin() + kIcmpAt);
   return frame;
+}
+
+Bytes solicitation_probe(const Mac& own, const Ip& address) {
+  return solicitation(own, Ip::any(Family::kIpv6), address);
 }
 
 std::optional<NeighbourClaim> claim_in(View frame) {

@@ -30,6 +30,9 @@ Bytes arp_announcement(const Mac& own, const Ip& address);
 /// up.
 Bytes solicitation_probe(const Mac& own, const Ip& address);
 
+/// The same of a host that has an address, as any asks for a MAC address (RFC 4861, section 4.3).
+Bytes solicitation(const Mac& own, const Ip& sender, const Ip& address);
+
 /// A neighbour has an address, or is about to take it.
 struct NeighbourClaim {
   Ip address;

@@ -1,12 +1,15 @@
 #include "netlink/raw_socket.h"
 
+#include <linux/errqueue.h>
 #include <linux/filter.h>
 #include <netinet/icmp6.h>
 #include <netinet/in.h>
 #include <netinet/ip_icmp.h>
 #include <sys/socket.h>
 
+#include <array>
 #include <cerrno>
+#include <cstring>
 #include <vector>
 
 #include "netlink/types/error.h"
@@ -84,5 +87,46 @@ Fd open_segment_socket(const NetNs& where, Family family, std::uint32_t acknowle
 }
 
 Fd open_packet_sender(const NetNs& where) { return open_raw(where, Family::kIpv4, IPPROTO_RAW); }
+
+void report_errors(const Fd& fd, Family family) {
+  const bool is_v4 = family == Family::kIpv4;
+  set(fd, is_v4 ? IPPROTO_IP : IPPROTO_IPV6, is_v4 ? IP_RECVERR : IPV6_RECVERR, int{1});
+}
+
+namespace {
+
+// Behind the error is the address of who has sent it.
+std::optional<IcmpError> error_in(const sock_extended_err& error, const std::uint8_t* address) {
+  IcmpError out{.from = {}, .type = error.ee_type, .code = error.ee_code};
+  if (error.ee_origin == SO_EE_ORIGIN_ICMP) {
+    out.from = Ip::from_bytes(address + offsetof(sockaddr_in, sin_addr), sizeof(in_addr));
+  } else if (error.ee_origin == SO_EE_ORIGIN_ICMP6) {
+    out.from = Ip::from_bytes(address + offsetof(sockaddr_in6, sin6_addr), sizeof(in6_addr));
+  } else {
+    return std::nullopt;
+  }
+  return out;
+}
+
+}  // namespace
+
+std::optional<IcmpError> take_error(int fd) {
+  alignas(cmsghdr) std::array<char, 256> control{};
+  msghdr message{};
+  message.msg_control = control.data();
+  message.msg_controllen = control.size();
+  if (::recvmsg(fd, &message, MSG_ERRQUEUE) < 0) return std::nullopt;
+  for (cmsghdr* head = CMSG_FIRSTHDR(&message); head != nullptr;
+       head = CMSG_NXTHDR(&message, head)) {
+    const bool is_v4 = head->cmsg_level == IPPROTO_IP && head->cmsg_type == IP_RECVERR;
+    const bool is_v6 = head->cmsg_level == IPPROTO_IPV6 && head->cmsg_type == IPV6_RECVERR;
+    const std::size_t size = is_v4 ? sizeof(sockaddr_in) : sizeof(sockaddr_in6);
+    sock_extended_err error{};
+    if ((!is_v4 && !is_v6) || head->cmsg_len < CMSG_LEN(sizeof error + size)) continue;
+    std::memcpy(&error, CMSG_DATA(head), sizeof error);
+    if (auto out = error_in(error, CMSG_DATA(head) + sizeof error)) return out;
+  }
+  return std::nullopt;
+}
 
 }  // namespace netlink

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 
 #include "netlink/netns.h"
 #include "netlink/types/fd.h"
@@ -20,5 +21,16 @@ Fd open_segment_socket(const NetNs& where, Family family, std::uint32_t acknowle
 /// For IPv4 packets with their headers, which this sends alone, in one piece or not at all
 /// (EMSGSIZE: the link is too small). \throws Error.
 Fd open_packet_sender(const NetNs& where);
+
+/// An ICMP error about a packet that a socket of UDP has sent: the kernel has compared addresses
+/// and ports.
+struct IcmpError {
+  Ip from;
+  std::uint8_t type = 0, code = 0;  ///< ICMP's, or ICMPv6's
+};
+/// Has the kernel keep them for take_error().
+void report_errors(const Fd& fd, Family family);
+/// The next one; empty: none.
+std::optional<IcmpError> take_error(int fd);
 
 }  // namespace netlink

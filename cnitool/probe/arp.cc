@@ -26,13 +26,14 @@ constexpr std::size_t kMaxSilent = 10;  // each is waited for
 constexpr std::size_t kMostOfNetwork = 32;
 
 // Whether anybody answers; a pod that has ended in between has nobody to ask.
-bool answers(const Subject& one, const Ip& gateway) {
+bool answers(const Subject& one, const Ip& gateway, Pacer& pacer) {
   const auto ns = NetNs::find(one.netns);
   const auto link = ns ? netlink::RouteSocket(*ns).find(one.key.ifname) : std::nullopt;
   if (!link || link->mac.is_zero() || !link->up) return true;
   try {
     SegmentSocket socket(*ns, link->index, SegmentSocket::Protocol::kArp);
     for (int attempt = 0; attempt < 2; ++attempt) {
+      if (!pacer.wait()) return true;
       socket.send(netlink::arp_probe(link->mac, gateway));
       const auto end = SegmentSocket::Clock::now() + kAnswerTime;
       const auto is_gateway = [&](const netlink::NeighbourClaim& claim) {
@@ -76,7 +77,8 @@ doctor::Finding finding_of(const std::string& link, const Ip& gateway) {
 }  // namespace
 
 doctor::Findings silent_gateways(const std::vector<Subject>& subjects,
-                                 const std::vector<bool>& asked, const NodeFacts& node) {
+                                 const std::vector<bool>& asked, const NodeFacts& node,
+                                 Pacer& pacer) {
   netlink::RouteSocket socket;
   std::map<std::pair<std::string, Ip>, doctor::Finding> found;
   std::map<std::string, std::size_t> members;
@@ -86,7 +88,8 @@ doctor::Findings silent_gateways(const std::vector<Subject>& subjects,
     if (!asked[i] || !one.is_routed || ++members[one.key.network] > kMostOfNetwork) continue;
     for (const cni::Address& address : one.result.ips) {
       const auto& gateway = address.gateway;
-      if (!gateway || !gateway->is_v4() || !node.has(*gateway) || answers(one, *gateway)) continue;
+      if (!gateway || !gateway->is_v4() || !node.has(*gateway) || answers(one, *gateway, pacer))
+        continue;
       ++silent;
       const std::string link = link_to(one, socket);
       const auto [at, is_new] = found.try_emplace({link, *gateway}, doctor::Finding{});

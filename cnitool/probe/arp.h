@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "cnitool/doctor/finding.h"
+#include "cnitool/probe/pacer.h"
 #include "cnitool/probe/question.h"
 
 namespace tool::probe {
@@ -11,6 +12,7 @@ namespace tool::probe {
 /// 5227), which change no cache: pods that know the node's MAC address do not ask, and are cut when
 /// they forget it. \throws netlink::Error.
 doctor::Findings silent_gateways(const std::vector<Subject>& subjects,
-                                 const std::vector<bool>& asked, const NodeFacts& node);
+                                 const std::vector<bool>& asked, const NodeFacts& node,
+                                 Pacer& pacer);
 
 }  // namespace tool::probe

@@ -5,6 +5,7 @@
 #include "cnitool/doctor/finding.h"
 #include "cnitool/output.h"
 #include "cnitool/probe/causes.h"
+#include "cnitool/probe/route_words.h"
 #include "cnitool/route_back.h"
 #include "libcni/common/error.h"
 #include "netlink/route/bridge_port.h"
@@ -138,11 +139,22 @@ Cause by_flag(const Link& port, const std::string& what, const std::string& flag
           cat("bridge link set dev ", quoted(port.name), " ", flag)};
 }
 
+// In which the bridge looks for frames to what is behind the link; empty: unknown.
+std::optional<std::uint16_t> vlan_at(Scene& scene, const Link& bridge, const Link& own) {
+  if (!bridge.vlan_filtering) return 0;
+  for (const netlink::PortVlan& one : scene.at(nullptr).vlans(own)) {
+    if (one.pvid) return one.first;
+  }
+  return std::nullopt;
+}
+
 // An entry of the forwarding database by which frames to a MAC address take another way.
 std::optional<Cause> misplaced(Scene& scene, const netlink::Mac& mac, const Link& bridge,
                                const Link& own) {
   netlink::RouteSocket& node = scene.at(nullptr);
+  const auto vlan = vlan_at(scene, bridge, own);
   for (const netlink::FdbEntry& one : netlink::fdb_of(node, mac)) {
+    if (vlan && one.vlan != *vlan) continue;
     // A bridge takes frames to the MAC addresses of its ports, and may have that of one as its own.
     const bool is_bridges = one.is_local && own.index == bridge.index;
     const bool is_fixed = one.is_static && one.link != own.index && !is_bridges;
@@ -153,7 +165,8 @@ std::optional<Cause> misplaced(Scene& scene, const netlink::Mac& mac, const Link
                      " at '", printable(link->name), "', and it is at '", printable(own.name), "'"),
                  kSomebodys,
                  cat("bridge fdb del ", mac.str(), " dev ", quoted(link->name),
-                     one.link == bridge.index ? " self" : " master")};
+                     one.link == bridge.index ? " self" : " master",
+                     one.vlan == 0 ? std::string() : cat(" vlan ", one.vlan))};
   }
   return std::nullopt;
 }
@@ -281,15 +294,6 @@ std::optional<Cause> kept_at_port_of(const Look& look, const Subject* pod) {
   if (auto cause = misplaced(look.scene, bridge.mac, bridge, bridge)) return cause;
   if (auto cause = of_other_vlan(look.scene, *port, *pod)) return cause;
   return narrow(look.scene, *port, look.leg.target.is_v4());
-}
-
-// What ip-route(8) knows a route by, or would take from it.
-std::string rest_of(const netlink::LinkRoute& route) {
-  constexpr std::uint32_t kMainTable = 254;
-  std::string out = cat(" proto ", int{route.protocol});
-  if (route.source) out += cat(" src ", route.source->str());
-  if (route.priority != 0) out += cat(" metric ", route.priority);
-  return route.table == kMainTable ? out : cat(out, " table ", route.table);
 }
 
 // A route that takes less than its link, as the node sends by it.

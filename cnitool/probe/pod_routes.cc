@@ -96,6 +96,36 @@ std::optional<doctor::Finding> strayed(const Subject& pod, const std::vector<Exi
       .networks = {pod.key.network}};
 }
 
+// What has a time to live of one ends at the first router. Probes have one of their own.
+std::optional<doctor::Finding> short_lived(const Subject& pod, int link, Family family,
+                                           Scene& scene) {
+  constexpr std::uint8_t kUnicast = 1;  // RTN_UNICAST
+  const auto finding_of = [&](const std::string& what, const std::string& command) {
+    return doctor::Finding{.level = doctor::Level::kError,
+                           .what = cat(prefix_of(&pod), what,
+                                       ": the time to live of packets ends at the first router"),
+                           .why = "the pod reaches no host behind it",
+                           .remedy = command_in(&pod, command),
+                           .networks = {pod.key.network}};
+  };
+  bool has_own = false;
+  for (const LinkRoute& one : scene.routes(&pod, family)) {
+    if (one.type != kUnicast || !one.gateway || one.link != link) continue;
+    has_own |= one.hop_limit != 0;
+    if (one.hop_limit != 1) continue;
+    const std::string text = text_of(one, scene, &pod);
+    return finding_of(cat("its route '", text, "' has hoplimit 1"),
+                      cat(command(one.dst.ip, "route"), "change ", text, rest_of(one),
+                          one.mtu == 0 ? std::string() : cat(" mtu ", one.mtu), " hoplimit 64"));
+  }
+  const std::string key = family == Family::kIpv4
+                              ? "net/ipv4/ip_default_ttl"
+                              : cat("net/ipv6/conf/", pod.key.ifname, "/hop_limit");
+  if (has_own || scene.sysctl(&pod, key) != "1") return std::nullopt;
+  return finding_of(cat(printable(key), " is 1"),
+                    cat("sysctl -w ", doctor::quoted(cat(key, "=64"))));
+}
+
 }  // namespace
 
 void add_strayed_routes(const std::vector<Subject>& subjects, const std::vector<bool>& asked,
@@ -116,7 +146,9 @@ void add_strayed_routes(const std::vector<Subject>& subjects, const std::vector<
       try {
         Scene scene(facts);
         const auto link = scene.at(&pod).find(pod.key.ifname);
-        auto finding = link && link->up ? strayed(pod, exits, family, scene) : std::nullopt;
+        if (!link || !link->up) continue;
+        auto finding = strayed(pod, exits, family, scene);
+        if (!finding && !exits.empty()) finding = short_lived(pod, link->index, family, scene);
         if (finding) out.push_back({*std::move(finding), {end}});
       } catch (const netlink::Error&) {  // it has ended
       }

@@ -4,7 +4,7 @@
 
 #include "cnitool/probe/verdicts.h"
 
-/// Default routes in pods that are not those of their results.
+/// Default routes in pods that are not those of their results, and routes that lead no packet far.
 namespace tool::probe {
 
 /// Appends what is wrong in pods that are asked about and that live, whatever plugin has made them,

@@ -268,15 +268,25 @@ std::vector<std::vector<Question>> groups_of(std::vector<Question> questions,
 }
 
 // The next pod may have the address of one that ended in between.
-std::vector<Duplicate> living_duplicates(Pods pods, const NodeFacts& facts) {
+std::vector<Duplicate> living_duplicates(Pods pods, const NodeFacts& facts, Pacer& pacer) {
   const auto is_alive = [&](std::size_t i) { return pods.asked[i] && lives(pods.subjects[i]); };
   for (std::size_t i = 0; i < pods.asked.size(); ++i) pods.asked[i] = is_alive(i);
-  auto out = duplicates(pods.subjects, pods.asked, facts);
+  auto out = duplicates(pods.subjects, pods.asked, facts, pacer);
   std::erase_if(out, [&](const Duplicate& one) {
     return std::ranges::any_of(
         pods.subjects, [&](const Subject& pod) { return pod.name == one.whose && !lives(pod); });
   });
   return out;
+}
+
+void add_lost_ways(const Pods& pods, const NodeFacts& facts, bool with_notes, Outcome& out) {
+  for (auto& one : lost_ways_out(pods.subjects, pods.asked, facts)) {
+    if (one.level != Level::kNote) {
+      out.findings.push_back(std::move(one));
+    } else if (with_notes) {
+      out.limits.push_back(one.what);
+    }
+  }
 }
 
 // A pod may end in between: then nothing is said of it.
@@ -317,7 +327,8 @@ Outcome probe(const Settings& settings, const Options& options) {
   const NodeFacts facts = look_at_node();
   Outcome out;
   Verdicts verdicts(pods.subjects, facts);
-  Run run(pods.subjects, facts, {.per_second = options.per_second, .end = end}, options.stop_fd);
+  const Pace pace{.per_second = options.per_second, .end = end};
+  Run run(pods.subjects, facts, pace, options.stop_fd);
   for (auto& questions : groups_of(plan(pods, facts, settings, options), pods.subjects)) {
     const auto answers = ask_living(run, pods.subjects, questions);
     if (!answers) {
@@ -329,21 +340,21 @@ Outcome probe(const Settings& settings, const Options& options) {
   out.limits = run.limits();
   const bool is_all = out.is_whole && options.to.empty() && options.from.empty();
   std::vector<Verdicts::Known> known;
+  Pacer pacer(pace, options.stop_fd);
   if (is_all) {
-    known = known_of(living_duplicates(pods, facts), pods.subjects);
+    known = known_of(living_duplicates(pods, facts, pacer), pods.subjects);
     add_strayed_routes(pods.subjects, pods.asked, verdicts, known);
   }
   out.findings = verdicts.findings(known, out);
-  for (auto& one : lost_ways_out(pods.subjects, pods.asked, facts)) {
-    out.findings.push_back(std::move(one));
-  }
+  add_lost_ways(pods, facts, is_all, out);
   if (!is_all) return out;
   if (out.findings.empty()) {  // else that is a cause among these
-    out.findings = silent_gateways(pods.subjects, pods.asked, facts);
+    out.findings = silent_gateways(pods.subjects, pods.asked, facts, pacer);
     for (auto& one : silent_ways_out(pods.subjects, pods.asked)) {
       out.findings.push_back(std::move(one));
     }
   }
+  out.is_whole = !pacer.is_over();
   add_bare_pods(settings, options, bare, out.findings);
   return out;
 }

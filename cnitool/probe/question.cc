@@ -62,6 +62,22 @@ bool has_route_by(const Subject& one, const Ip& gateway) {
   });
 }
 
+// What its interface takes, and what its result says of the route that decides. 0: unknown.
+std::size_t largest_to(const Subject& one, const Ip& target) {
+  int best = -1;
+  unsigned mtu = 0;
+  for (const cni::Address& each : one.result.ips) {
+    if (each.cidr.contains(target)) best = std::max(best, static_cast<int>(each.cidr.prefix));
+  }
+  for (const cni::Route& each : one.result.routes) {
+    const int prefix = static_cast<int>(each.dst.prefix);
+    if (!each.dst.contains(target) || prefix <= best) continue;
+    best = prefix;
+    mtu = each.mtu;
+  }
+  return mtu == 0 ? one.link.mtu : std::min(mtu, one.link.mtu);
+}
+
 /// Makes the questions about one pod.
 class Plan {
  public:
@@ -106,7 +122,7 @@ class Plan {
                       .packet = {.source = address.cidr.ip, .target = gateway},
                       .must_answer = is_own};
     push(question, cat(one.name, " to its gateway ", gateway.str()));
-    const unsigned mtu = one.link.mtu;
+    const std::size_t mtu = largest_to(one, gateway);
     if (!is_own || mtu == 0) return;
     question.about = About::kSize;
     question.packet.size = mtu;
@@ -159,7 +175,7 @@ class Plan {
     const std::string text =
         cat(subjects_[index].name, " to the node's gateway ", uplink->gateway.str());
     push(question, text);
-    const unsigned mtu = subjects_[index].link.mtu;
+    const std::size_t mtu = largest_to(subjects_[index], uplink->gateway);
     if (mtu == 0) return;
     question.about = About::kSize;
     question.packet.size = mtu;

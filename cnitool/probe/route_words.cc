@@ -49,6 +49,14 @@ std::string name_of_route(const LinkRoute& route, Scene& scene, const Subject* w
   return cat(route.dst.is_default() ? "default" : route.dst.str(), " nhid ", route.nexthop);
 }
 
+std::string rest_of(const LinkRoute& route) {
+  constexpr std::uint32_t kMainTable = 254;
+  std::string out = cat(" proto ", int{route.protocol});
+  if (route.source) out += cat(" src ", route.source->str());
+  if (route.priority != 0) out += cat(" metric ", route.priority);
+  return route.table == kMainTable ? out : cat(out, " table ", route.table);
+}
+
 std::string command(const Ip& ip, const char* object) {
   return cat("ip ", ip.is_v4() ? "" : "-6 ", object, " ");
 }

@@ -11,6 +11,8 @@ namespace tool::probe {
 std::string text_of(const netlink::LinkRoute& route, Scene& scene, const Subject* where);
 /// What `ip route del` takes: the hops of a nexthop object are not the route's own.
 std::string name_of_route(const netlink::LinkRoute& route, Scene& scene, const Subject* where);
+/// What ip-route(8) knows a route by behind that, or would take from it: " proto 3 metric 100".
+std::string rest_of(const netlink::LinkRoute& route);
 /// "ip OBJECT ", or "ip -6 OBJECT ", by the family of an address.
 std::string command(const netlink::Ip& ip, const char* object);
 /// "Calico's", by the protocol that it was made by.

@@ -5,6 +5,7 @@
 #include <set>
 #include <thread>
 
+#include "cnitool/probe/answers.h"
 #include "cnitool/probe/cleaner.h"
 #include "cnitool/probe/leg.h"
 #include "cnitool/probe/trackers.h"
@@ -23,13 +24,6 @@ constexpr std::size_t kMostFollowed = 512;
 // After the last packet of a run that was stopped: whoever is asked for a MAC address, or answers,
 // makes entries of neighbours until then.
 constexpr auto kUnderWay = std::chrono::milliseconds(100);
-
-// Where the policy leads pods out by another way than the node, the first hop there says that the
-// time to live is over.
-bool leads_elsewhere(const Question& question, const Answer& answer, const NodeFacts& facts) {
-  return !question.must_answer && question.packet.kind == Kind::kEcho && answer.says_too_far() &&
-         !facts.has(*answer.from);
-}
 
 std::vector<Question> followed(const std::vector<Question>& questions,
                                const std::vector<Failure>& failures) {
@@ -64,6 +58,9 @@ void judge(Case& one, Scene& scene, Failure& out) {
   }
   out.is_found = leads_elsewhere(one.question, one.answer, scene.facts());
   if (out.is_found) return;
+  if (is_of_foreign_router(one.question)) {
+    out.is_found = is_found(one.question.packet.target, scene.at(one.sender), scene.arp_end());
+  }
   out.cause = cause_of(one, scene);
   if (!out.cause && is_lost(one)) out.cause = Cause::none();
   out.where = lost_leg(one, scene.facts()).str();
@@ -75,19 +72,6 @@ void settle(Answers& answers) {
   std::erase_if(answers.failures, [](const Failure& one) {
     return !one.cause && (one.answer.is_delivered() || one.is_found);
   });
-}
-
-// Whether a small packet to where the large one goes is lost, too, or is answered by another host:
-// routers say to a few packets a second alone that their time to live is over.
-bool is_lost_small(const Question& large, const std::vector<Question>& all,
-                   const std::vector<Answer>& answers) {
-  for (std::size_t i = 0; i < all.size(); ++i) {
-    const Packet& packet = all[i].packet;
-    const bool is_same = all[i].sender == large.sender && packet.kind == large.packet.kind &&
-                         packet.target == large.packet.target;
-    if (is_same && packet.size == 0 && !answers[i].is_delivered()) return true;
-  }
-  return false;
 }
 
 }  // namespace
@@ -174,15 +158,9 @@ bool Run::has_failed(const Question& question, const Shot& shot, const Group& gr
     return one.flow ? went_astray(one, facts_) : is_unknown;
   }
   if (leads_elsewhere(question, shot.answer, facts_)) return false;
-  return !is_found(question, group, ArpClock::now());
-}
-
-bool Run::is_found(const Question& question, const Group& group, ArpClock::time_point end) const {
-  if (question.about != About::kGateway || question.must_answer || !question.sender) return false;
-  const auto at = std::ranges::find(group.pods, *question.sender) - group.pods.begin();
-  netlink::RouteSocket socket(group.places[static_cast<std::size_t>(at) + 1]);
-  const auto path = socket.path_to(question.packet.target);
-  return path && resolved_by(end, socket, path->link, question.packet.target);
+  if (!is_of_foreign_router(question)) return true;
+  netlink::RouteSocket sender(group.places[shot.sender]);
+  return !is_found(question.packet.target, sender, ArpClock::now());
 }
 
 Run::Posts Run::posts_of(const std::vector<Question>& questions, const Group& group) const {
@@ -255,6 +233,7 @@ std::optional<Answers> Run::ask_group(const std::vector<Question>& questions, Gr
                                       std::vector<Shot>& shots, Footprint& footprint) {
   introduce_all(questions, group);
   if (!fire(shots, group.senders, pace_, {stop_})) return std::nullopt;
+  distrust(shots, questions, facts_);
   Answers out;
   for (std::size_t i = 0; i < shots.size(); ++i) {
     out.all.push_back(shots[i].answer);
@@ -373,9 +352,9 @@ bool Run::follow(const std::vector<Question>& questions, Group& group, Footprint
   const Pace once{.per_second = pace_.per_second, .attempts = 1, .end = pace_.end};
   const bool is_whole =
       fire(shots, group.senders, once, {stop_, trackers.fd(), [&] { trackers.read(); }});
+  distrust(shots, again, facts_);
   auto trails = trackers.trails();
   Scene scene(facts_);
-  const auto end = ArpClock::now() + kArpPatience;
   for (std::size_t i = 0; is_whole && i < again.size(); ++i) {
     const Question& question = again[i];
     Case one{.question = question,
@@ -392,7 +371,6 @@ bool Run::follow(const std::vector<Question>& questions, Group& group, Footprint
              .flow = footprint.flow_of(0, shots[i].packet, mark_),
              .small_is_lost = is_lost_small(question, questions, answers.all)};
     judge(one, scene, failures[i]);
-    failures[i].is_found |= is_found(question, group, end);
   }
   footprint.forget();
   settle(answers);

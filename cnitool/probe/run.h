@@ -65,8 +65,6 @@ class Run {
   const Subject* sender_of(const Question& question, const Group& group) const;
   bool has_failed(const Question& question, const Shot& shot, const Group& group,
                   Footprint& footprint) const;
-  /// Whether it is about a router of others whose MAC address the sender has, by that time.
-  bool is_found(const Question& question, const Group& group, ArpClock::time_point end) const;
   std::vector<Guest> guests_of(const Group& group) const;
   /// Shows pods of large bridges those whom they are about to ask.
   void introduce_all(const std::vector<Question>& questions, const Group& group) const;

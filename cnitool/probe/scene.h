@@ -53,7 +53,9 @@ class Scene {
   /// The larger of the values for the link and for all, as the kernel takes some of
   /// net/ipv4/conf; 0 where there is none.
   int greater(const Subject* where, const std::string& link, const std::string& key);
-  /// As resolved_by(), kArpPatience after the scene was made.
+  /// kArpPatience after the scene was made.
+  ArpClock::time_point arp_end() const { return end_; }
+  /// As resolved_by(), by then.
   std::optional<netlink::Neighbour> resolved(const Subject* where, int link, const Ip& ip);
   /// Runs a program there. \return what it prints; empty where it is not installed, and where that
   /// is too much or takes too long.

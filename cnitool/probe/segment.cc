@@ -84,9 +84,16 @@ std::optional<Post> post_of(const Subject& one) {
   return std::nullopt;
 }
 
+/// What is asked on a segment, and what it says.
+struct Inquiry {
+  const Addresses& addresses;
+  Owners& owners;
+  Pacer& pacer;
+};
+
 // By these links: the post's own, or the ports of its bridge, which hears the answers.
-void ask(const Post& post, const std::vector<netlink::Link>& ways, const Addresses& addresses,
-         Owners& owners) {
+void ask(const Post& post, const std::vector<netlink::Link>& ways, const Inquiry& inquiry) {
+  const Addresses& addresses = inquiry.addresses;
   if (post.link.mac.is_zero()) return;
   SegmentSocket arp(post.ns, post.link.index, SegmentSocket::Protocol::kArp);
   SegmentSocket discovery(post.ns, post.link.index, SegmentSocket::Protocol::kIpv6);
@@ -94,6 +101,7 @@ void ask(const Post& post, const std::vector<netlink::Link>& ways, const Address
   for (const netlink::Link& way : ways) {
     SegmentSocket sender(post.ns, way.index, SegmentSocket::Protocol::kArp);
     for (const auto& [ip, wanted] : addresses) {
+      if (!inquiry.pacer.wait()) return;
       is_v6_asked |= !ip.is_v4();
       sender.send(ip.is_v4() ? netlink::arp_probe(post.link.mac, ip)
                              : netlink::solicitation_probe(post.link.mac, ip));
@@ -104,7 +112,7 @@ void ask(const Post& post, const std::vector<netlink::Link>& ways, const Address
     if (socket == &discovery && !is_v6_asked) break;
     socket->claim_until(end, [&](const netlink::NeighbourClaim& claim) {
       if (addresses.contains(claim.address) && claim.owner != post.link.mac) {
-        owners[claim.address].insert(claim.owner);
+        inquiry.owners[claim.address].insert(claim.owner);
       }
       return false;
     });
@@ -144,23 +152,21 @@ void read_owners(const std::string& bridge, const std::vector<Subject>& subjects
   }
 }
 
-void ask_many(const Post& post, const std::vector<Subject>& subjects, const Addresses& addresses,
-              Owners& owners) {
-  read_owners(post.link.name, subjects, addresses, owners);
-  Addresses gateways = addresses;
+void ask_many(const Post& post, const std::vector<Subject>& subjects, const Inquiry& inquiry) {
+  read_owners(post.link.name, subjects, inquiry.addresses, inquiry.owners);
+  Addresses gateways = inquiry.addresses;
   std::erase_if(gateways, [](const auto& one) { return one.second.pod != nullptr; });
   const auto ports = other_ports(post.link, subjects);
-  if (ports.size() > kMostBroadcasting) return ask(post, {post.link}, addresses, owners);
-  ask(post, {post.link}, gateways, owners);
-  if (!ports.empty()) ask(post, ports, addresses, owners);
+  if (ports.size() > kMostBroadcasting) return ask(post, {post.link}, inquiry);
+  ask(post, {post.link}, {gateways, inquiry.owners, inquiry.pacer});
+  if (!ports.empty()) ask(post, ports, inquiry);
 }
 
 // A link that takes no packets is one that probes fail by.
-void try_ask(const Post& post, const std::vector<Subject>& subjects, const Addresses& addresses,
-             bool is_crowd, Owners& owners) {
+void try_ask(const Post& post, const std::vector<Subject>& subjects, bool is_crowd,
+             const Inquiry& inquiry) {
   try {
-    is_crowd ? ask_many(post, subjects, addresses, owners)
-             : ask(post, {post.link}, addresses, owners);
+    is_crowd ? ask_many(post, subjects, inquiry) : ask(post, {post.link}, inquiry);
   } catch (const netlink::Error&) {
   }
 }
@@ -184,7 +190,8 @@ void judge(const std::string& network, const Addresses& addresses, const Owners&
 }  // namespace
 
 std::vector<Duplicate> duplicates(const std::vector<Subject>& subjects,
-                                  const std::vector<bool>& asked, const NodeFacts& node) {
+                                  const std::vector<bool>& asked, const NodeFacts& node,
+                                  Pacer& pacer) {
   std::map<std::string, std::vector<const Subject*>> networks;
   for (std::size_t i = 0; i < subjects.size(); ++i) {
     if (asked[i]) networks[subjects[i].key.network].push_back(&subjects[i]);
@@ -200,7 +207,7 @@ std::vector<Duplicate> duplicates(const std::vector<Subject>& subjects,
       const auto post = post_of(*members[i]);
       if (!post) continue;
       const bool is_crowd = members.size() > kMostBroadcasting && post->link.kind == "bridge";
-      try_ask(*post, subjects, addresses, is_crowd, owners);
+      try_ask(*post, subjects, is_crowd, {addresses, owners, pacer});
     }
     judge(network, addresses, owners, out);
   }

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "cnitool/probe/pacer.h"
 #include "cnitool/probe/question.h"
 #include "netlink/types/mac.h"
 
@@ -27,6 +28,7 @@ struct Duplicate {
 /// they have, and the ports of other hosts alone are asked.
 /// \throws netlink::Error.
 std::vector<Duplicate> duplicates(const std::vector<Subject>& subjects,
-                                  const std::vector<bool>& asked, const NodeFacts& node);
+                                  const std::vector<bool>& asked, const NodeFacts& node,
+                                  Pacer& pacer);
 
 }  // namespace tool::probe

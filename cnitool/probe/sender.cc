@@ -153,6 +153,7 @@ int Sender::send_query(const Packet& packet) {
     // The port by which its connection is found again. Where another has it, the kernel chooses.
     const Address own = address_of(Ip::any(packet.target.family()),
                                    static_cast<std::uint16_t>(mark_.port + packet.number));
+    netlink::report_errors(fd, packet.target.family());
     static_cast<void>(::bind(fd.get(), reinterpret_cast<const sockaddr*>(&own.bytes), own.size));
     if (::connect(fd.get(), reinterpret_cast<const sockaddr*>(&to.bytes), to.size) != 0) {
       return errno;
@@ -161,7 +162,10 @@ int Sender::send_query(const Packet& packet) {
   }
   const Bytes bytes = payload_of(packet, mark_);
   const int fd = found->second.second.get();
-  return ::send(fd, bytes.data(), bytes.size(), MSG_NOSIGNAL) < 0 ? errno : 0;
+  for (int attempt = 0; attempt < 2; ++attempt) {  // an error of before is reported once, too
+    if (::send(fd, bytes.data(), bytes.size(), MSG_NOSIGNAL) >= 0) return 0;
+  }
+  return errno;
 }
 
 int Sender::send_whole(const Packet& packet) {
@@ -191,15 +195,6 @@ void Sender::for_each_fd(const std::function<void(int)>& use) const {
   for (const auto& [number, query] : queries_) use(query.second.get());
 }
 
-namespace {
-
-Answer no_port_at(const Ip& ip) {
-  if (ip.is_v4()) return {Answer::Kind::kRefused, ip, ICMP_DEST_UNREACH, ICMP_PORT_UNREACH};
-  return {Answer::Kind::kRefused, ip, ICMP6_DST_UNREACH, ICMP6_DST_UNREACH_NOPORT};
-}
-
-}  // namespace
-
 std::vector<Received> Sender::take() {
   if (outside_) return outside_->take(mark_);
   std::vector<Received> out;
@@ -215,23 +210,20 @@ std::vector<Received> Sender::take() {
       const auto ip = ip_in(from);
       if (got < 0 || !ip) continue;
       const View read(bytes.data(), static_cast<std::size_t>(got));
-      if (const auto one = received_by(mark_, key.first, *ip, read)) out.push_back(*one);
+      const auto one = received_by(mark_, key.first, *ip, read);
+      if (one && !queries_.contains(one->number)) out.push_back(*one);
     }
   }
   for (const auto& [number, query] : queries_) {
+    if (const auto error = netlink::take_error(query.second.get())) {
+      out.push_back({number, {Answer::Kind::kRefused, error->from, error->type, error->code}});
+    }
     const auto got = ::recv(query.second.get(), bytes.data(), bytes.size(), 0);
-    if (got < 0 && errno == EAGAIN) continue;
+    if (got < 0) continue;
     const Packet& packet = query.first;
-    Answer answer{Answer::Kind::kReply, packet.target};
     const bool is_ours =
         packet.kind == Kind::kDatagram || (got >= 2 && (bytes[0] << 8 | bytes[1]) == mark_.id);
-    if (got < 0) {  // of an ICMP error, which the raw socket describes better
-      if (packet.kind == Kind::kDatagram && errno != ECONNREFUSED) continue;
-      answer = no_port_at(packet.target);
-    } else if (!is_ours) {
-      continue;
-    }
-    out.push_back({number, answer});
+    if (is_ours) out.push_back({number, {Answer::Kind::kReply, packet.target}});
   }
   return out;
 }

@@ -1,13 +1,18 @@
 #include "cnitool/probe/ways_out.h"
 
+#include <netinet/in.h>
+
 #include <algorithm>
 #include <chrono>
 #include <optional>
+#include <set>
 
 #include "cnitool/output.h"
 #include "cnitool/probe/causes.h"
 #include "cnitool/route_back.h"
 #include "netlink/address_claim.h"
+#include "netlink/nf/conntrack.h"
+#include "netlink/nf/socket.h"
 #include "netlink/route/link_settings.h"
 #include "netlink/route/neighbour.h"
 #include "netlink/route/socket.h"
@@ -59,22 +64,27 @@ std::optional<LinkRoute> default_route(netlink::RouteSocket& node, Family family
   return out;
 }
 
-// A broadcast for it: of ARP by the node's own address, if it has one there; of IPv6 as the
-// duplicate address detection asks.
-Bytes request_for(const Ip& gateway, netlink::RouteSocket& node, const netlink::Link& link) {
-  if (!gateway.is_v4()) return netlink::solicitation_probe(link.mac, gateway);
+// A broadcast for it by the node's own address there. Without one a router that boots would take
+// that of IPv6 for a host with its address (RFC 4862): empty.
+std::optional<Bytes> request_for(const Ip& gateway, netlink::RouteSocket& node,
+                                 const netlink::Link& link) {
   for (const netlink::LinkAddress& one : node.addresses(link)) {
-    if (one.cidr.ip.is_v4()) return netlink::arp_request(link.mac, one.cidr.ip, gateway);
+    const Ip& own = one.cidr.ip;
+    if (gateway.is_v4() && own.is_v4()) return netlink::arp_request(link.mac, own, gateway);
+    const bool is_usable = own.is_link_local() && !one.tentative && !gateway.is_v4();
+    if (is_usable && !own.is_v4()) return netlink::solicitation(link.mac, own, gateway);
   }
-  return netlink::arp_probe(link.mac, gateway);
+  return gateway.is_v4() ? std::optional(netlink::arp_probe(link.mac, gateway)) : std::nullopt;
 }
 
 bool answers_on(netlink::RouteSocket& node, const netlink::Link& link, const Ip& gateway) {
+  const auto request = request_for(gateway, node, link);
+  if (!request) return true;  // nothing is known
   SegmentSocket socket(
       netlink::NetNs::current(), link.index,
       gateway.is_v4() ? SegmentSocket::Protocol::kArp : SegmentSocket::Protocol::kIpv6);
   for (int attempt = 0; attempt < 2; ++attempt) {
-    socket.send(request_for(gateway, node, link));
+    socket.send(*request);
     const auto is_gateway = [&](const netlink::NeighbourClaim& claim) {
       return claim.address == gateway && claim.owner != link.mac;
     };
@@ -125,14 +135,9 @@ std::optional<doctor::Finding> silent_hop(netlink::RouteSocket& node, const Link
   return out;
 }
 
-}  // namespace
-
-doctor::Findings lost_ways_out(const std::vector<Subject>& subjects, const std::vector<bool>& asked,
-                               const NodeFacts& node) {
-  const doctor::Names pods = led_out(subjects, asked, Family::kIpv4);
+doctor::Findings dead_links(const std::vector<Subject>& subjects, const doctor::Names& pods,
+                            netlink::RouteSocket& socket) {
   doctor::Findings out;
-  if (node.v4 || pods.empty()) return out;
-  netlink::RouteSocket socket;
   for (const netlink::LinkAddress& one : socket.addresses()) {
     const auto link = one.cidr.ip.is_v4() ? socket.find(one.link) : std::nullopt;
     if (!link || works(*link) || link->loopback || is_of_pods(one, subjects)) continue;
@@ -144,6 +149,92 @@ doctor::Findings lost_ways_out(const std::vector<Subject>& subjects, const std::
          .remedy = link->up ? cat("ip -d link show dev ", doctor::quoted(link->name))
                             : up_with_route(*link),
          .lines = pods});
+  }
+  return out;
+}
+
+// In any table: rules decide who is routed by one.
+bool has_default(netlink::RouteSocket& node, Family family) {
+  return std::ranges::any_of(node.all_routes(family), [](const LinkRoute& one) {
+    return one.dst.is_default() && netlink::refusal_of(one).empty();
+  });
+}
+
+const Subject* pod_with(const Ip& ip, const std::vector<Subject>& subjects,
+                        const std::vector<bool>& asked) {
+  for (std::size_t i = 0; i < subjects.size(); ++i) {
+    if (!asked[i] || !leads_out(subjects[i], ip.family())) continue;
+    if (address_of(subjects[i], ip.family()) == ip) return &subjects[i];
+  }
+  return nullptr;
+}
+
+std::vector<netlink::nf::Flow> tracked(Family family) {
+  std::vector<netlink::nf::Flow> out;
+  auto socket = netlink::nf::NfSocket::find();
+  if (!socket) return out;
+  for (const int protocol : {IPPROTO_TCP, IPPROTO_UDP}) {
+    const auto some = netlink::nf::flows(
+        *socket, {.family = family, .protocol = static_cast<std::uint8_t>(protocol)});
+    out.insert(out.end(), some.begin(), some.end());
+  }
+  return out;
+}
+
+// Of a link that works, and went down and up again.
+std::string lost_route_back(const std::vector<Subject>& subjects, Family family,
+                            netlink::RouteSocket& node) {
+  for (const netlink::LinkAddress& one : node.addresses()) {
+    const auto link = one.cidr.ip.is_v4() ? node.find(one.link) : std::nullopt;
+    if (!link || !works(*link) || link->loopback || is_of_pods(one, subjects)) continue;
+    const std::string back = family == Family::kIpv4 ? route_back(*link) : std::string();
+    if (!back.empty()) return back;
+  }
+  return cat("restart what manages the uplink, or ", family == Family::kIpv4 ? "ip" : "ip -6",
+             " route add default via GATEWAY dev LINK");
+}
+
+// The kernel tracks no connection that it could not send on: there was a route.
+doctor::Finding without_default(const std::vector<Subject>& subjects,
+                                const std::vector<bool>& asked, Family family,
+                                netlink::RouteSocket& node) {
+  const std::string none =
+      cat("the node has no default route for ", family == Family::kIpv4 ? "IPv4" : "IPv6");
+  const auto routes = node.all_routes(family);
+  std::set<std::string> lines;
+  for (const netlink::nf::Flow& one : tracked(family)) {
+    const Ip& host = one.original.destination;
+    const Subject* const pod = pod_with(one.original.source, subjects, asked);
+    const bool is_reached = std::ranges::any_of(
+        routes, [&](const LinkRoute& route) { return route.dst.contains(host); });
+    if (pod == nullptr || is_reached || host.is_link_local() || host.is_multicast()) continue;
+    lines.insert(cat(pod->name, " with ", host.str()));
+  }
+  if (lines.empty()) {
+    return {.level = doctor::Level::kNote,
+            .what = cat("whether pods reach hosts beyond the node was not asked: ", none)};
+  }
+  return {.level = doctor::Level::kError,
+          .what = cat(none, ", and pods have connections to hosts without a route"),
+          .why = "pods reach no host beyond the node",
+          .remedy = lost_route_back(subjects, family, node),
+          .lines = {lines.begin(), lines.end()}};
+}
+
+}  // namespace
+
+doctor::Findings lost_ways_out(const std::vector<Subject>& subjects, const std::vector<bool>& asked,
+                               const NodeFacts& node) {
+  doctor::Findings out;
+  for (const Family family : netlink::kFamilies) {
+    const doctor::Names pods = led_out(subjects, asked, family);
+    netlink::RouteSocket socket;
+    if (node.uplink(family) || pods.empty() || has_default(socket, family)) continue;
+    if (family == Family::kIpv4) out = dead_links(subjects, pods, socket);
+    if (!out.empty()) return out;
+    out.push_back(without_default(subjects, asked, family, socket));
+    // A node without IPv6 may have networks of both families.
+    if (family == Family::kIpv6 && out.back().level == doctor::Level::kNote) out.pop_back();
   }
   return out;
 }

@@ -8,9 +8,10 @@
 /// Default routes that a node has lost, so that there is nobody to send a probe to.
 namespace tool::probe {
 
-/// Where pods that are asked about have a default route of IPv4 and the node has none: links with
-/// an address that do not work. A node may need no default route, and nothing is said where all
-/// links work. \throws netlink::Error.
+/// Where pods that are asked about have a default route and the node has none: of IPv4 the links
+/// with an address that do not work, else the tracked connections of pods with hosts without a
+/// route, which had one when they began. A node may need no default route: without such connections
+/// a note says what was not asked. \throws netlink::Error.
 doctor::Findings lost_ways_out(const std::vector<Subject>& subjects, const std::vector<bool>& asked,
                                const NodeFacts& node);
 

@@ -56,7 +56,8 @@ std::optional<FdbEntry> decode_fdb_entry(const Reply& reply) {
                   .link = head.ndm_ifindex,
                   .master = attributes.find(NDA_MASTER).as<int>(),
                   .is_static = (head.ndm_state & (NUD_NOARP | NUD_PERMANENT)) != 0,
-                  .is_local = (head.ndm_state & NUD_PERMANENT) != 0};
+                  .is_local = (head.ndm_state & NUD_PERMANENT) != 0,
+                  .vlan = attributes.find(NDA_VLAN).as<std::uint16_t>()};
 }
 
 std::vector<FdbEntry> fdb_of(RouteSocket& socket, const Mac& mac) {

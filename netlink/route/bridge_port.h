@@ -35,6 +35,7 @@ struct FdbEntry {
   int master = 0;          ///< the bridge; 0: of a link's own filter
   bool is_static = false;  ///< a person or program made it (NUD_NOARP, NUD_PERMANENT)
   bool is_local = false;   ///< the bridge takes what is for it (NUD_PERMANENT)
+  std::uint16_t vlan = 0;  ///< 0: of a bridge that filters none
 };
 /// Reads an RTM_NEWNEIGH; empty: it is of another family.
 std::optional<FdbEntry> decode_fdb_entry(const Reply& reply);

@@ -222,11 +222,11 @@ std::vector<LinkRoute> each_hop(const LinkRoute& route) {
 
 namespace {
 
-unsigned mtu_in(View metrics) {
+void read_metrics(View metrics, LinkRoute& out) {
   for (const Attribute& one : Attributes(metrics)) {
-    if (one.type == RTAX_MTU) return one.u32();
+    if (one.type == RTAX_MTU) out.mtu = one.u32();
+    if (one.type == RTAX_HOPLIMIT) out.hop_limit = one.u32();
   }
-  return 0;
 }
 
 }  // namespace
@@ -250,7 +250,7 @@ LinkRoute decode_route(const Reply& reply) {
     if (one.type == RTA_TABLE) out.table = one.u32();
     if (one.type == RTA_PRIORITY) out.priority = one.u32();
     if (one.type == RTA_NH_ID) out.nexthop = one.u32();
-    if (one.type == RTA_METRICS) out.mtu = mtu_in(one.value);
+    if (one.type == RTA_METRICS) read_metrics(one.value, out);
   }
   if (out.multipath.size() == 1) {
     out.link = out.multipath.front().link;

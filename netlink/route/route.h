@@ -34,6 +34,7 @@ struct LinkRoute {
   std::vector<NextHop> multipath = {};  ///< as the kernel showed it, where there are several
   std::uint8_t type = 1;                ///< RTN_UNICAST; as the kernel showed it
   std::uint32_t nexthop = 0;            ///< the ID of the nexthop object that it uses, likewise
+  unsigned hop_limit = 0;  ///< of packets whose sender says none (RTAX_HOPLIMIT), likewise
 };
 /// "blackhole", "unreachable", "prohibit"; empty: a route of another type.
 std::string refusal_of(const LinkRoute& route);

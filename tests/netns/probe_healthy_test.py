@@ -112,13 +112,18 @@ ip route add default via 198.18.0.2 table 100; ip rule add pref 99 to 10.0.0.0/8
 # A gateway that another host answers ARP for, as in a pod of Calico's.
 PROXIED = """ip netns exec outside sysctl -qw net.ipv4.conf.eth0.proxy_arp=1 net.ipv4.ip_forward=1; ip -n outside link add d0 type veth peer name d1; ip -n outside link set d1 up; ip -n outside link set d0 up
 ip -n outside route add 169.254.1.1 dev d0; ip route replace default via 169.254.1.1 dev up0 onlink"""
+# Programs that let all pass are on the way to a gateway that answers no echo.
+FILTERED = """ip netns exec outside sysctl -qw net.ipv4.icmp_echo_ignore_all=1; tc qdisc add dev up0 clsact
+for way in ingress egress; do tc filter add dev up0 $way pref 7 bpf da bytecode '1,6 0 0 0'; done"""
+# As without a cable: of pods, none has a connection with a host beyond.
+ALONE = "ip route del default"
 OF_RA = """ip netns exec a sysctl -qw net.ipv6.conf.eth0.accept_ra=2; python3 -c 'import socket
 s = socket.socket(10, 3, 58); s.setsockopt(41, 18, 255)
 s.sendto(bytes([134, 0, 0, 0, 64, 0, 7, 8]) + bytes(8), ("ff02::1", 0, 0, socket.if_nametoindex("cni0")))'
 for n in 1 2 3 4 5 6 7 8 9; do ip -n a -6 route show default proto ra | grep -q via && break; sleep 0.1; done; ip -n a -6 route show default proto ra | grep -q via"""
-CASES = [("a silent gateway", SILENT), ("two uplinks", TWO_UPLINKS), ("proxy ARP", PROXIED), ("router advertisements", OF_RA), ("Docker", DOCKER), ("kube-proxy, iptables", KUBE_IPTABLES), ("kube-proxy, nftables", KUBE_NFTABLES), ("Calico", CALICO),
+CASES = [("a silent gateway", SILENT), ("two uplinks", TWO_UPLINKS), ("proxy ARP", PROXIED), ("filters that drop nothing", FILTERED), ("no way out", ALONE), ("router advertisements", OF_RA), ("Docker", DOCKER), ("kube-proxy, iptables", KUBE_IPTABLES), ("kube-proxy, nftables", KUBE_NFTABLES), ("Calico", CALICO),
          ("flannel", FLANNEL), ("firewalld", FIREWALLD)]
-FLUSH = """iptables -P FORWARD ACCEPT; for t in filter nat mangle; do iptables -t $t -F; iptables -t $t -X; done
+FLUSH = """tc qdisc del dev up0 clsact; iptables -P FORWARD ACCEPT; for t in filter nat mangle; do iptables -t $t -F; iptables -t $t -X; done
 iptables-legacy -F; ip netns exec outside sysctl -qw net.ipv4.icmp_echo_ignore_all=0; ip netns del second; ip rule del pref 99
 ip -n outside link del d0; ip netns exec outside sysctl -qw net.ipv4.conf.eth0.proxy_arp=0; ip route replace default via 192.0.2.2; ip -n a -6 route del default proto ra
 for t in 'ip kube-proxy' 'inet calico' 'inet firewalld'; do nft delete table $t; done

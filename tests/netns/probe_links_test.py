@@ -25,6 +25,8 @@ ROWS = [
     ("port without learning and flooding", words("bridge link set dev {va} learning off; bridge link set dev {va} flood off; bridge fdb del {maca} dev {va} master", "'{va}'", "flood")),
     ("entry of the fdb elsewhere", words("bridge fdb replace {maca} dev {vb} master static sticky", "{maca}", "'{vb}'", remedy="bridge fdb")),
     ("entry of the fdb on the bridge", words("bridge fdb replace {maca} dev cni0 self local", "{maca}", "'cni0'", remedy="bridge fdb")),
+    ("entry of the fdb of a VLAN", words("ip link set cni0 type bridge vlan_filtering 1; bridge fdb replace {maca} dev {vb} master static sticky vlan 1", "{maca}", "'{vb}'",
+                                         remedy="vlan 1", undo="ip link set cni0 type bridge vlan_filtering 0; ip neigh flush dev cni0")),
     ("wrong VLAN", words("ip link set cni0 type bridge vlan_filtering 1; bridge vlan del dev {va} vid 1; bridge vlan add dev {va} vid 9 pvid untagged", "'{va}'", "VLAN 9",
                          undo="ip link set cni0 type bridge vlan_filtering 0; bridge vlan del dev {va} vid 9; bridge vlan add dev {va} vid 1 pvid untagged")),
     ("no VLAN", words("ip link set cni0 type bridge vlan_filtering 1; bridge vlan del dev {va} vid 1", "'{va}'", "VLAN",

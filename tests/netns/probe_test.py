@@ -11,9 +11,9 @@ import time
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 from support import suite  # noqa: E402
-from support.cnitool import cnitool, environment  # noqa: E402
+from support.cnitool import cnitool, environment, use  # noqa: E402
 from support.plugin import OURS  # noqa: E402
-from support.doctor import BIN  # noqa: E402
+from support.doctor import BIN, BRIDGE, PORTMAP, chain  # noqa: E402
 from support.probe import ProbeTest  # noqa: E402
 from support.world import run, wait_for  # noqa: E402
 
@@ -25,6 +25,19 @@ class Silence(ProbeTest):
     def test_a_gateway_that_does_not_exist(self):
         run("ip", "-6", "route", "add", "default", "via", "2001:db8::2")
         self.found("gateway 2001:db8::2 has no MAC address on 'up0'")
+
+    def test_a_route_that_takes_as_much_as_its_config_says(self):
+        for pod in self.pods:
+            self.assert_ok(cnitool("del", "net", pod.path, CNI_PATH=BIN))
+        ipam = {**BRIDGE["ipam"], "routes": [{"dst": "0.0.0.0/0", "mtu": 1400}, {"dst": "::/0", "mtu": 1300}]}
+        use(chain({**BRIDGE, "ipam": ipam}, PORTMAP))
+        self.add(self.pods[0], 8080)
+        self.assertIn("mtu 1400", self.pods[0].run("ip", "route"))
+        answer = self.probe()
+        self.assertEqual(answer["findings"], [])
+        self.assertTrue([one for one in answer["questions"] if one["question"].endswith(" with 1400 bytes")], answer)
+        run("ip", "link", "set", "up0", "mtu", "1350")
+        self.found("'up0' takes 1350 bytes, and the pods send up to 1400")
 
     def test_nothing_is_left(self):
         def state():

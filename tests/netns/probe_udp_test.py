@@ -28,6 +28,25 @@ while True:
 """
 
 
+# Says to a pod that no port of the node is open, for all that it may have sent.
+FORGER = r"""
+import socket, struct, sys
+own, pod, host, port = (*map(socket.inet_aton, sys.argv[1:4]), int(sys.argv[4]))
+def checksum(data):
+    total = sum(struct.unpack(f"!{len(data) // 2}H", data))
+    while total >> 16:
+        total = (total & 0xffff) + (total >> 16)
+    return ~total & 0xffff
+raw = socket.socket(socket.AF_INET, socket.SOCK_RAW, socket.IPPROTO_ICMP)
+print("ready", flush=True)
+while True:
+    for number in range(10_000, 12_100):
+        sent = struct.pack("!BBHHHBBH4s4s", 0x45, 0, 28, 1, 0, 64, 17, 0, pod, host) + struct.pack("!HHHH", number, port, 8, 0)
+        error = struct.pack("!BBHI", 3, 3, 0, 0) + sent
+        raw.sendto(error[:2] + struct.pack("!H", checksum(error)) + error[4:], (sys.argv[2], 0))
+"""
+
+
 class Datagrams(ProbeTest):
     def setUp(self):
         super().setUp()
@@ -73,6 +92,18 @@ class Datagrams(ProbeTest):
     def test_a_server_that_answers(self):
         with self.server("talks"):
             self.assertEqual(set(self.said().values()), {"answered"})
+
+    def test_a_port_that_a_neighbour_says_is_closed(self):
+        forgers = [subprocess.Popen(["ip", "netns", "exec", pod.name, "python3", "-c", FORGER, self.address_of(pod), self.address_of(other), "192.0.2.1", "5353"],
+                                    stdout=subprocess.PIPE, text=True) for pod, other in zip(self.pods[:2], self.pods[1::-1])]
+        try:
+            self.assertEqual([one.stdout.readline() for one in forgers], ["ready\n"] * 2)
+            with self.server("listens"):
+                self.assertEqual(set(self.said().values()), {"arrived"})
+        finally:
+            for one in forgers:
+                one.kill()
+                one.communicate()
 
     def test_what_takes_it(self):
         drop = "udp dport 53 drop"
