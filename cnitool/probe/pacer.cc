@@ -23,7 +23,7 @@ bool Pacer::wait() {
     if (is_over_ || steady_clock::now() < next_) continue;
     constexpr auto kMostBehind =
         std::chrono::milliseconds(10);  // what sleeping is exact to, at least
-    next_ = std::max(next_ + gap_, now - kMostBehind);
+    next_ = std::max(next_, now - kMostBehind) + gap_;
     return true;
   }
   return false;

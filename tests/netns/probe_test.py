@@ -14,8 +14,53 @@ from support import suite  # noqa: E402
 from support.cnitool import cnitool, environment, use  # noqa: E402
 from support.plugin import OURS  # noqa: E402
 from support.doctor import BIN, BRIDGE, PORTMAP, chain  # noqa: E402
-from support.probe import ProbeTest  # noqa: E402
+from support.probe import FAST, ProbeTest  # noqa: E402
 from support.world import run, wait_for  # noqa: E402
+
+# Prints each ARP probe that comes in, and neighbour solicitation that is for no pod: when, its kind, who asks, and for whom.
+HEARD = r"""
+import socket, struct
+packets = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(3))
+packets.setsockopt(socket.SOL_SOCKET, 35, 1)  # SO_TIMESTAMPNS
+packets.bind(("eth0", 3))
+print("ready", flush=True)
+while True:
+    frame, more, _, whence = packets.recvmsg(2000, 100)
+    if whence[2] == socket.PACKET_OUTGOING: continue
+    when = struct.unpack("qq", more[0][2])
+    at = when[0] + when[1] / 1e9
+    if frame[12:14] == b"\x08\x06" and frame[28:32] == bytes(4):
+        print(at, "arp", "0.0.0.0", socket.inet_ntop(2, frame[38:42]), flush=True)
+    if frame[12:14] == b"\x86\xdd" and frame[20] == 58 and frame[54] == 135:
+        print(at, "ns", socket.inet_ntop(10, frame[22:38]), socket.inet_ntop(10, frame[62:78]), flush=True)
+"""
+
+
+class Asked(ProbeTest):
+    """What other hosts hear."""
+
+    def heard(self, pod, *words):
+        """[(when, kind, who asks, for whom)] while it probes."""
+        listening = subprocess.Popen(["ip", "netns", "exec", pod, "python3", "-c", HEARD], stdout=subprocess.PIPE, text=True)
+        self.assertEqual(listening.stdout.readline(), "ready\n")
+        done = cnitool("probe", *words, CNI_PATH=BIN)
+        listening.kill()
+        self.assertEqual(done.status, 0, str(done))
+        return [(float(line.split()[0]), *line.split()[1:]) for line in listening.communicate()[0].splitlines()]
+
+    def test_a_router_is_solicited_by_an_address_of_the_node(self):
+        def link_local(link, *where):
+            return next(one["local"] for one in json.loads(run("ip", *where, "-j", "-6", "addr", "show", "dev", link))[0]["addr_info"] if one["scope"] == "link")
+        router = link_local("eth0", "-n", "outside")
+        run("ip", "-6", "route", "add", "default", "via", router, "dev", "up0")
+        self.settle()
+        self.assertEqual({who for _, kind, who, whom in self.heard("outside", *FAST) if kind == "ns" and whom == router}, {link_local("up0")})
+
+    def test_segments_are_asked_at_the_rate(self):
+        times = [when for when, kind, *_ in self.heard("a", "--rate", "20") if kind == "arp"]
+        self.assertGreater(len(times), 3)  # for two pods and their gateway, and by the other one for the gateway
+        self.assertGreater(min(after - before for before, after in zip(times, times[1:])), 0.03, times)
+
 
 class Silence(ProbeTest):
     def test_pods_that_work(self):
