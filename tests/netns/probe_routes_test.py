@@ -30,7 +30,7 @@ ROWS = [
     ("nexthop object that drops", words("ip nexthop add id 7 blackhole; ip route add {a} nhid 7", "blackhole {a}", remedy="ip route del", undo="ip nexthop del id 7")),
     ("multipath", route("{a} nexthop dev up0 nexthop dev lo", "{a}", remedy="ip route del")),
     ("default deleted while pods have connections", words("ip netns exec a python3 -c 'import socket; socket.socket(2, 2).sendto(b\"x\", (\"198.51.100.7\", 9))'; ip route del default",
-                                                          "no default route for IPv4", "connections to hosts without a route", remedy="restart ", undo="ip route add default via 192.0.2.2")),
+                                                          "no default route for IPv4", "connections to hosts without a route", remedy="restart ", undo="ip link set up0 down; ip link set up0 up; ip route add default via 192.0.2.2")),  # which forgets masqueraded connections
     ("default by a dead gateway", words("ip route replace default via 192.0.2.77", "192.0.2.77", undo="ip route replace default via 192.0.2.2", heals=False)),
     ("default by a dead gateway that decides", words("ip route del default; ip route add default via 192.0.2.77 metric 50; ip route add default via 192.0.2.2 metric 100",
                                                      "192.0.2.77", undo="ip route flush default; ip route add default via 192.0.2.2", heals=False)),

@@ -75,18 +75,33 @@ TEST_CASE("an ARP probe is a broadcast request that names no sender") {
   CHECK(arp_probe(kOwn, kV4).size() == 42);
 }
 
+// With its pseudo-header, the sum of all is 0xffff (RFC 1071).
+static std::uint32_t sum_with_header(const Bytes& frame) {
+  std::uint32_t sum = static_cast<std::uint32_t>(frame.size()) - 54 + 58;
+  for (std::size_t i = 22; i < frame.size(); i += 2) {
+    sum += static_cast<std::uint32_t>(frame[i] << 8 | frame[i + 1]);
+  }
+  while (sum >> 16 != 0) sum = (sum & 0xffff) + (sum >> 16);
+  return sum;
+}
+
+TEST_CASE("a solicitation of a host that has an address names it and its MAC address") {
+  const Ip own = *Ip::parse("fe80::7");
+  const Bytes frame = netlink::solicitation(kOwn, own, kV6);
+  CHECK(claim_in(frame) == std::nullopt);
+  CHECK(Ip::from_bytes(&frame[22], 16) == own);
+  CHECK(Ip::from_bytes(&frame[62], 16) == kV6);
+  CHECK(Bytes(frame.begin() + 78, frame.begin() + 80) == Bytes{1, 1});
+  CHECK(std::equal(frame.begin() + 80, frame.end(), kOwn.bytes.begin(), kOwn.bytes.end()));
+  CHECK(sum_with_header(frame) == 0xffff);
+}
+
 TEST_CASE("a solicitation probe claims the address that it asks for, at its solicited-node group") {
   const Bytes frame = netlink::solicitation_probe(kOwn, kV6);
   CHECK(claim_in(frame) == NeighbourClaim{kV6, kOwn});
   CHECK(Bytes(frame.begin(), frame.begin() + 6) == Bytes{0x33, 0x33, 0xff, 0, 0, 9});
   CHECK(Ip::from_bytes(&frame[38], 16) == *Ip::parse("ff02::1:ff00:9"));
-  // With its pseudo-header, the sum of all is 0xffff (RFC 1071).
-  std::uint32_t sum = 24 + 58;
-  for (std::size_t i = 22; i < frame.size(); i += 2) {
-    sum += static_cast<std::uint32_t>(frame[i] << 8 | frame[i + 1]);
-  }
-  while (sum >> 16 != 0) sum = (sum & 0xffff) + (sum >> 16);
-  CHECK(sum == 0xffff);
+  CHECK(sum_with_header(frame) == 0xffff);
 }
 
 TEST_CASE("whoever sends ARP from an address has it, whether it asks or answers") {
