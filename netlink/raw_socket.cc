@@ -35,6 +35,7 @@ Fd open_raw(const NetNs& where, Family family, int protocol) {
   const bool is_v4 = family == Family::kIpv4;
   Fd out(::socket(is_v4 ? AF_INET : AF_INET6, SOCK_RAW | SOCK_CLOEXEC | SOCK_NONBLOCK, protocol));
   if (!out) throw Error("open a raw socket", errno);
+  set(out, SOL_SOCKET, SO_RCVBUF, kRoom);  // in a user namespace up to net.core.rmem_max
   set(out, SOL_SOCKET, SO_RCVBUFFORCE, kRoom);
   if (is_v4) {
     set(out, IPPROTO_IP, IP_MTU_DISCOVER, int{IP_PMTUDISC_INTERFACE});

@@ -45,7 +45,8 @@ on_kernel(netns.kernel_6.1 6.1 ${lifecycles})
 on_kernel(netns.kernel_6.12 6.12 ${lifecycles} netns/every_plugin netns/vlan)
 # The kernel's reasons for drops, and what it gives none for, differ; with the rows that this machine's kernel may lack.
 foreach(version 6.1 6.12 unstable)
-  on_kernel(netns.probe_reasons_${version} ${version} netns/probe_reasons)
+  on_kernel(netns.probe_reasons_${version} ${version} netns/probe_reasons netns/probe_cgroup
+            "netns/probe_limits conntrack" "netns/probe_udp virtual")
 endforeach()
 # No program of probe's is loaded.
 on_kernel(netns.probe_lockdown_6.12 6.12 "netns/probe_limits bpf" "netns/probe_limits says")

@@ -79,7 +79,8 @@ constexpr Gap kUnseen[] = {{Spot::kLeft, Spot::kOnBridge, queued_from},
                            {Spot::kLeft, Spot::kOnLink, queued_to},
                            {Spot::kLeavesNode, Spot::kOnLink, queued_at_uplink},
                            {Spot::kAtReceiver, Spot::kAtReceiver, queued_to},
-                           {Spot::kLeft, Spot::kOnLink, queued_back}};
+                           {Spot::kLeft, Spot::kOnLink, queued_back},
+                           {Spot::kTaken, Spot::kTaken, kept_by_own_cgroup}};
 
 std::optional<Cause> refused(const Look& look) {
   const Case& one = look.one;
@@ -104,6 +105,8 @@ bool is_reset_on_way(const Case& one) {
   return one.answer.kind == Answer::Kind::kClosed && is_for_pod(one.question, one.subject) &&
          one.is_heard && std::ranges::none_of(one.trail.request_sights, is_there);
 }
+
+bool is_datagram(const Case& one) { return one.question.packet.kind == Kind::kDatagram; }
 
 std::optional<Cause> first_of(std::span<const Gap> gaps, const Look& look) {
   for (const Gap& gap : gaps) {
@@ -151,6 +154,7 @@ std::optional<Cause> cause_of(const Case& one, Scene& scene) {
   }
   if (is_reset_on_way(one)) return dropped_by_legacy(look);
   if (one.answer.is_delivered()) return std::nullopt;
+  if (is_datagram(one) && is_handed_on(look)) return std::nullopt;
   if (one.question.packet.size != 0) {
     if (auto cause = too_large(look)) return cause;
     if (auto cause = one.small_is_lost ? std::nullopt : dropped_by_kernel(look)) return cause;
@@ -158,7 +162,10 @@ std::optional<Cause> cause_of(const Case& one, Scene& scene) {
   }
   if (auto cause = by_state(look)) return cause;
   if (auto cause = lost_by_size(look)) return cause;
-  return refused(look);
+  if (auto cause = refused_by_own_cgroup(look)) return cause;
+  if (auto cause = refused(look)) return cause;
+  // That it did not arrive is seen, though nobody has to answer.
+  return is_datagram(one) && one.is_heard ? std::optional(Cause::none()) : std::nullopt;
 }
 
 }  // namespace tool::probe

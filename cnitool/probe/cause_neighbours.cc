@@ -194,9 +194,11 @@ std::optional<Cause> gateway_is_away(const Look& look) {
   if (!look.leg.out.empty() && look.leg.out != hop->link.name) return std::nullopt;
   if (look.scene.resolved(nullptr, hop->link.index, hop->ip)) return std::nullopt;
   if (auto cause = no_solicitations(look, *hop)) return cause;
+  const std::string xdp = xdp_program_of(look.scene.at(nullptr), hop->link);
   return Cause{cat("the node's gateway ", hop->ip.str(), " has no MAC address on '",
                    printable(hop->link.name), "': nobody there answers ",
-                   hop->ip.is_v4() ? "ARP" : "neighbour solicitations", " for it"),
+                   hop->ip.is_v4() ? "ARP" : "neighbour solicitations", " for it",
+                   xdp.empty() ? "" : cat(", or the XDP program ", xdp, " takes the answers")),
                "", cat("ip neigh show dev ", quoted(hop->link.name))};
 }
 

@@ -1,9 +1,11 @@
+#include <algorithm>
 #include <string_view>
 
 #include "cnitool/doctor/finding.h"
 #include "cnitool/output.h"
 #include "cnitool/probe/causes.h"
 #include "libcni/common/error.h"
+#include "netlink/bpf/attached.h"
 #include "netlink/route/link_settings.h"
 #include "netlink/tc/list.h"
 
@@ -56,14 +58,11 @@ std::optional<Cause> by_qdisc(const Look& look, const Subject* where, const Link
 }
 
 std::optional<Cause> by_xdp(const Look& look, const Subject* where, const Link& link) {
-  const auto xdp = netlink::settings_of(look.scene.at(where), link).xdp;
-  for (const std::uint32_t id : {xdp.driver, xdp.generic, xdp.hardware}) {
-    if (id == 0) continue;
-    return Cause{cat(name_of_link(where, link), ": packets are lost where an XDP program (id ", id,
-                     ") is attached"),
-                 kSomebodys, command_in(where, cat("ip -d link show dev ", quoted(link.name)))};
-  }
-  return std::nullopt;
+  const std::string program = xdp_program_of(look.scene.at(where), link);
+  if (program.empty()) return std::nullopt;
+  return Cause{cat(name_of_link(where, link), ": packets are lost where the XDP program ", program,
+                   " is attached"),
+               kSomebodys, command_in(where, cat("ip -d link show dev ", quoted(link.name)))};
 }
 
 std::optional<Cause> lost_at(const Look& look, const Subject* where, const Link& link,
@@ -88,6 +87,30 @@ std::optional<Cause> lost_behind(const Look& look, const Subject* pod) {
 
 }  // namespace
 
+bool is_handed_on(const Look& look) {
+  const Case& one = look.one;
+  if (look.leg.is_answer || look.leg.last < Spot::kOnLink) return false;
+  const auto& sights = one.trail.request_sights;
+  const bool is_routed = std::ranges::any_of(sights, [&](const Sight& each) {
+    return each.place == one.subject_place && each.hook == Hook::kForward;
+  });
+  const Wire& wire = look.scene.wire_of(one.subject);
+  if (is_routed || !wire.inner) return is_routed;
+  netlink::RouteSocket& pod = look.scene.at(&one.subject);
+  return !pod.links_of_kind("tun").empty() &&
+         (wire.inner->master != 0 || !tc::filters(pod, *wire.inner, tc::kIngress).empty());
+}
+
+std::string xdp_program_of(netlink::RouteSocket& socket, const Link& link) {
+  const auto xdp = netlink::settings_of(socket, link).xdp;
+  for (const std::uint32_t id : {xdp.driver, xdp.generic, xdp.hardware}) {
+    if (id == 0) continue;
+    const std::string name = netlink::bpf::program_name(id);
+    return name.empty() ? cat("id ", id) : cat("'", printable(name), "' (id ", id, ")");
+  }
+  return {};
+}
+
 std::optional<Cause> queued_from(const Look& look) { return lost_behind(look, look.leg.from); }
 
 // Its packet waits for the MAC address that the receiver answers with.
@@ -104,7 +127,9 @@ std::optional<Cause> queued_to(const Look& look) {
   return wire.inner ? lost_at(look, pod, *wire.inner, Direction::kIn) : std::nullopt;
 }
 
+// Of a host that may answer nobody, only a drop that the kernel reports says that it was taken.
 std::optional<Cause> queued_at_uplink(const Look& look) {
+  if (!look.one.question.must_answer) return std::nullopt;
   const Leg& leg = look.leg;
   const auto& uplink = look.scene.facts().uplink(leg.target.family());
   const auto link = uplink ? look.scene.at(nullptr).find(uplink->link) : std::nullopt;

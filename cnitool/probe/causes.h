@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "cnitool/probe/cause.h"
+#include "cnitool/probe/drop_words.h"
 #include "cnitool/probe/leg.h"
 
 /// The reasons that cause_of() looks for, by subject. All throw netlink::Error.
@@ -83,6 +84,17 @@ std::optional<Cause> queued_from(const Look& look);
 std::optional<Cause> queued_to(const Look& look);
 std::optional<Cause> queued_back(const Look& look);
 std::optional<Cause> queued_at_uplink(const Look& look);
+/// Whether the pod that it was sent to hands packets on to a virtual machine, of which nothing is
+/// seen: by tc (Kata Containers), or by a bridge or routes of its own (KubeVirt).
+bool is_handed_on(const Look& look);
+/// "'drop' (id 17)": the XDP program of a link; empty: it has none.
+std::string xdp_program_of(netlink::RouteSocket& socket, const netlink::Link& link);
+
+// cause_cgroups.cc: eBPF programs of control groups.
+std::optional<Cause> dropped_by_cgroup(const Drop& drop, const DropPlace& place);
+/// Of those of cnitool's own group: an answer, and a packet that it sends.
+std::optional<Cause> kept_by_own_cgroup(const Look& look);
+std::optional<Cause> refused_by_own_cgroup(const Look& look);
 
 inline constexpr std::uint32_t kNoArp = 1U << 7;  ///< IFF_NOARP, of LinkSettings::flags
 /// "of another program or a person".

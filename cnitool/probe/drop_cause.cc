@@ -5,6 +5,7 @@
 
 #include "cnitool/doctor/finding.h"
 #include "cnitool/output.h"
+#include "cnitool/probe/causes.h"
 #include "cnitool/probe/drop_words.h"
 #include "netlink/bpf/attached.h"
 #include "netlink/netns.h"
@@ -65,11 +66,14 @@ std::string filters_at(const DropScene& scene) {
   for (const FilterState& one : netlink::tc::filters(
            socket, *link, is_ingress ? netlink::tc::kIngress : netlink::tc::kEgress)) {
     add(cat(one.kind, " of priority ", one.priority,
-            one.program.empty() ? "" : cat(" (", printable(one.program), ")")));
+            one.program.empty() ? "" : cat(" (", printable(one.program), ")"),
+            one.program_id == 0 ? "" : cat(", id ", one.program_id)));
   }
   const NetNs::Entered there(scene.ns);
-  for (const std::uint32_t id : netlink::bpf::tcx_programs(link->index))
-    add(cat("tcx program ", id));
+  for (const std::uint32_t id : netlink::bpf::tcx_programs(link->index)) {
+    const std::string name = netlink::bpf::program_name(id);
+    add(cat("tcx program ", name.empty() ? "" : cat(printable(name), ", "), "id ", id));
+  }
   return out;
 }
 
@@ -119,6 +123,16 @@ std::optional<Cause> by_filter(const DropScene& scene) {
                "of another program or a person", words.remedy};
 }
 
+std::optional<Cause> by_xdp(const DropScene& scene) {
+  const auto link = is_of_xdp(scene.drop) ? link_of(scene) : std::nullopt;
+  if (!link) return std::nullopt;
+  netlink::RouteSocket socket(scene.ns);
+  const DropWords words = words_of(scene.drop, scene.place);
+  const std::string program = xdp_program_of(socket, *link);
+  return Cause{program.empty() ? words.what : cat(words.what, ": ", program), kSomebodys,
+               words.remedy};
+}
+
 std::optional<Cause> by_queue(const DropScene& scene) {
   if (!is_of_queue(scene.drop)) return std::nullopt;
   const DropWords words = words_of(scene.drop, scene.place);
@@ -135,8 +149,12 @@ std::optional<Cause> by_queue(const DropScene& scene) {
                "", words.remedy};
 }
 
+std::optional<Cause> by_cgroup(const DropScene& scene) {
+  return dropped_by_cgroup(scene.drop, scene.place);
+}
+
 using Reading = std::optional<Cause> (*)(const DropScene&);
-constexpr Reading kReadings[] = {by_netfilter, by_filter, by_queue};
+constexpr Reading kReadings[] = {by_netfilter, by_filter, by_xdp, by_queue, by_cgroup};
 
 // Of neighbours only what is known to matter: much of what they send is for nobody. A bridge sends
 // copies to all pods where it does not know the MAC address.
@@ -175,6 +193,12 @@ std::optional<Cause> refused_by_policy(const Case& one) {
                  true};
   }
   return std::nullopt;
+}
+
+bool kept_by_programs(const Case& one) {
+  return std::ranges::any_of(one.trail.drops, [&](const Drop& drop) {
+    return drop.of == Drop::Of::kRequest && by_cgroup(scene_of(one, drop)).has_value();
+  });
 }
 
 std::optional<Cause> cause_of_drops(const Case& one, Evidence least) {

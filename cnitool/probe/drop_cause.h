@@ -17,6 +17,9 @@ enum class Evidence : std::uint8_t {
 /// says that they did.
 std::optional<Cause> refused_by_policy(const Case& one);
 
+/// Whether eBPF programs of a control group keep the packet from the socket that it has reached.
+bool kept_by_programs(const Case& one);
+
 /// The cause behind the first packet of the case that a kernel dropped; empty: none was.
 /// \throws netlink::Error.
 std::optional<Cause> cause_of_drops(const Case& one, Evidence least);

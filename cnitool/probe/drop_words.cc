@@ -44,6 +44,7 @@ constexpr Known kKnown[] = {
     {"NETFILTER_DROP", "a rule drops packets{at}", "nft list ruleset; iptables-legacy-save -c"},
     {"XFRM_POLICY", "a policy of IPsec drops packets{at}", "ip -s xfrm policy"},
     {"BPF_CGROUP_EGRESS", "an eBPF program of a cgroup drops packets{at}", "bpftool cgroup tree"},
+    {"SOCKET_FILTER", "the filter of a program's socket drops packets{at}", "ss -lntup", false},
     {"SECURITY_HOOK", "a security module of the kernel drops packets{at}",
      "dmesg | grep -i denied"},
     {"CPU_BACKLOG", "the backlog of a processor is full{at}", "sysctl net.core.netdev_max_backlog"},

@@ -71,6 +71,9 @@ bool says_nothing(const Drop& drop) {
   const bool has_waited = drop.symbol.starts_with("neigh_") || drop.reason == "NEIGH_FAILED";
   if (has_waited && drop.reason != "NEIGH_CREATEFAIL") return true;
   if (drop.of == Drop::Of::kNeighbour && drop.symbol == "ip6_mc_input") return true;
+  // Of the socket that the packet is for, and not of a raw one that gets a copy.
+  const bool is_for_socket = drop.symbol.starts_with("tcp_") || drop.symbol.starts_with("udp");
+  if (drop.reason == "SOCKET_FILTER" && is_for_socket) return false;
   if (std::ranges::find(kReasons, drop.reason) == std::end(kReasons)) return false;
   return drop.symbol.empty() ||  // it may be any of these
          std::ranges::any_of(kCopies, [&](auto one) { return drop.symbol.starts_with(one); });

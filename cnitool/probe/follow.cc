@@ -182,6 +182,10 @@ void Follower::listen(std::size_t place, const Post& post) {
   ears_.push_back(std::move(ear));
 }
 
+bool Follower::is_complete() const {
+  return std::ranges::all_of(ears_, [](const Ear& one) { return one.trace.is_complete(); });
+}
+
 bool Follower::hears(std::size_t place) const {
   return std::ranges::any_of(ears_, [&](const Ear& one) { return one.place == place; });
 }

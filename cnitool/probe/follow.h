@@ -82,6 +82,8 @@ class Follower {
   /// Readable: read() has to be called, before the kernel drops what it has to say.
   int fd() const { return ready_.get(); }
   void read();
+  /// False: more came at once than the kernel keeps, and traces were lost.
+  bool is_complete() const;
   /// Whether the packets of a place are seen.
   bool hears(std::size_t place) const;
   /// The trails of all probes so far, by number. Empties what was read.

@@ -118,6 +118,14 @@ std::optional<netlink::nf::Flow> Footprint::flow_of(std::size_t place, const Pac
   return netlink::nf::find(*socket, packet.protocol(), *tuple);
 }
 
+std::string Footprint::lacks() {
+  auto& socket = places_.front().socket;
+  if (!socket) return "nfnetlink";
+  const bool is_tracking = netlink::read_sysctl("net/netfilter/nf_conntrack_count").has_value();
+  const bool is_blind = is_tracking && !netlink::nf::answers_about_flows(*socket);
+  return is_blind ? "ctnetlink (module nf_conntrack_netlink)" : "";
+}
+
 bool Footprint::is_ours(const Place& place, const std::vector<const Expected*>& probes,
                         const netlink::nf::Flow& flow) const {
   const netlink::nf::Tuple& seen = flow.original;

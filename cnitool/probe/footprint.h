@@ -3,6 +3,7 @@
 #include <map>
 #include <optional>
 #include <set>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -34,8 +35,9 @@ class Footprint {
   /// The connection of a probe that the place tracks; empty: none.
   std::optional<netlink::nf::Flow> flow_of(std::size_t place, const Packet& packet,
                                            const Mark& mark);
-  /// Whether the node's are seen: this takes the kernel's nfnetlink.
-  bool sees_connections() const { return places_.front().socket.has_value(); }
+  /// What the kernel lacks, so that the node's are not seen ("nfnetlink"); empty: nothing, or it
+  /// tracks none. \throws netlink::Error.
+  std::string lacks();
   /// Removes the connections of all probes that were expected, also in other zones than the usual
   /// one, and those whose source or destination was replaced before they were tracked.
   void forget();

@@ -17,6 +17,7 @@
 #include "cnitool/probe/run.h"
 #include "cnitool/probe/scene.h"
 #include "cnitool/probe/segment.h"
+#include "cnitool/probe/unseen.h"
 #include "cnitool/probe/verdicts.h"
 #include "cnitool/probe/ways_out.h"
 #include "libcni/common/error.h"
@@ -309,6 +310,16 @@ std::optional<Answers> ask_living(Run& run, const std::vector<Subject>& subjects
   }
 }
 
+void add_unseen(const Pods& pods, const NodeFacts& facts, Outcome& out) {
+  const auto add = [&](const std::vector<std::string>& more) {
+    out.limits.insert(out.limits.end(), more.begin(), more.end());
+  };
+  add(unseen_programs(pods.subjects, pods.asked));
+  const bool is_silent = std::ranges::any_of(
+      out.questions, [](const Asked& one) { return one.is_beyond && one.level != Level::kOk; });
+  if (is_silent) add(unseen_drivers(facts));
+}
+
 }  // namespace
 
 std::size_t Outcome::count(Level level) const {
@@ -338,6 +349,7 @@ Outcome probe(const Settings& settings, const Options& options) {
     verdicts.add(questions, *answers, out);
   }
   out.limits = run.limits();
+  add_unseen(pods, facts, out);
   const bool is_all = out.is_whole && options.to.empty() && options.from.empty();
   std::vector<Verdicts::Known> known;
   Pacer pacer(pace, options.stop_fd);

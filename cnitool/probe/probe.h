@@ -41,7 +41,7 @@ struct Asked {
 struct Outcome {
   std::vector<Asked> questions = {};
   doctor::Findings findings = {};
-  /// What could not be looked at where probes failed; a sentence each.
+  /// What could not be looked at where probes failed, and what they do not pass; a sentence each.
   std::vector<std::string> limits = {};
   bool is_whole = true;  ///< false: it was stopped, or the time was up
 

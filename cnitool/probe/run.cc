@@ -7,6 +7,7 @@
 
 #include "cnitool/probe/answers.h"
 #include "cnitool/probe/cleaner.h"
+#include "cnitool/probe/drop_cause.h"
 #include "cnitool/probe/leg.h"
 #include "cnitool/probe/trackers.h"
 #include "libcni/common/error.h"
@@ -41,13 +42,8 @@ bool has_arrived(const Case& one, const NodeFacts& facts) {
   const bool is_taken = std::ranges::any_of(one.trail.request_sights, [&](const Sight& each) {
     return each.place == one.subject_place && each.hook == Hook::kTaken;
   });
-  return is_taken ||
+  return (is_taken && !kept_by_programs(one)) ||
          (!one.is_heard && one.flow && one.trail.drops.empty() && !went_astray(one, facts));
-}
-
-// That it did not arrive is seen, though nobody has to answer.
-bool is_lost(const Case& one) {
-  return one.question.packet.kind == Kind::kDatagram && one.is_heard && !one.answer.is_delivered();
 }
 
 // By the second look.
@@ -62,7 +58,6 @@ void judge(Case& one, Scene& scene, Failure& out) {
     out.is_found = is_found(one.question.packet.target, scene.at(one.sender), scene.arp_end());
   }
   out.cause = cause_of(one, scene);
-  if (!out.cause && is_lost(one)) out.cause = Cause::none();
   out.where = lost_leg(one, scene.facts()).str();
 }
 
@@ -209,10 +204,11 @@ std::optional<Answers> Run::ask(const std::vector<Question>& questions) {
   Group group = group_of(questions);
   std::vector<Shot> shots = shots_of(questions, group);
   Footprint footprint = footprint_of(group);
-  if (!footprint.sees_connections()) {
-    add_limit(
+  if (const std::string lack = footprint.lacks(); !lack.empty()) {
+    add_limit(cat(
         "tracked connections are not seen, and those of probes stay until they expire: the kernel "
-        "has no nfnetlink");
+        "has no ",
+        lack));
   }
   expect(questions, group, shots, footprint);
   footprint.remember();
@@ -348,12 +344,12 @@ bool Run::follow(const std::vector<Question>& questions, Group& group, Footprint
   const std::vector<Sent> sent = sent_of(again, group, shots);
   // Behind the child, which would keep their tables.
   Trackers trackers(mark_, sent, posts.all, addresses_in(again));
-  for (const std::string& one : trackers.limits()) add_limit(one);
   const Pace once{.per_second = pace_.per_second, .attempts = 1, .end = pace_.end};
   const bool is_whole =
       fire(shots, group.senders, once, {stop_, trackers.fd(), [&] { trackers.read(); }});
   distrust(shots, again, facts_);
   auto trails = trackers.trails();
+  for (const std::string& one : trackers.limits()) add_limit(one);
   Scene scene(facts_);
   for (std::size_t i = 0; is_whole && i < again.size(); ++i) {
     const Question& question = again[i];

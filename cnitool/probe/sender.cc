@@ -278,11 +278,13 @@ class Round {
   // False: it was stopped, or there is no more time.
   bool wait_until(Clock::time_point end, bool for_answers) {
     std::array<epoll_event, 64> found{};
-    for (;;) {
+    // What has come is read even where no time is left: else a fast run fills the sockets.
+    for (bool has_read = false;; has_read = true) {
       if (Clock::now() >= end_) return false;
       const auto soon = std::min(end, end_) - Clock::now();
-      const auto left = std::chrono::ceil<std::chrono::milliseconds>(soon).count();
-      if (left <= 0 || (for_answers && is_done())) return true;
+      const auto left = std::max<std::chrono::milliseconds::rep>(
+          0, std::chrono::ceil<std::chrono::milliseconds>(soon).count());
+      if ((left == 0 && has_read) || (for_answers && is_done())) return true;
       const int count = ::epoll_wait(events_.get(), found.data(), static_cast<int>(found.size()),
                                      static_cast<int>(left));
       if (count < 0 && errno != EINTR) return true;

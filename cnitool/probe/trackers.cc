@@ -71,6 +71,11 @@ void Trackers::read() {
 std::map<std::uint16_t, Trail> Trackers::trails() {
   legacy_.compare();
   auto out = follower_ ? follower_->trails() : std::map<std::uint16_t, Trail>();
+  if (follower_ && !follower_->is_complete()) {
+    limits_.emplace_back(
+        "rules of nf_tables that drop packets may not be named: traces of them came faster than "
+        "they were read; a smaller --rate helps");
+  }
   if (!watch_) return out;
   for (auto& [number, drops] : watch_->take()) out[number].drops = std::move(drops);
   return out;

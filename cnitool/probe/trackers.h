@@ -19,7 +19,8 @@ class Trackers {
   /// Of these, by number, which outlive it; posts and asked as of Follower. \throws netlink::Error.
   Trackers(const Mark& mark, const std::vector<Sent>& sent,
            const std::vector<Follower::Post>& posts, std::vector<Ip> asked);
-  /// What this node has not, and what is not seen therefore; a sentence each.
+  /// What this node has not, and what is not seen therefore; a sentence each. After trails(), what
+  /// was lost, too.
   const std::vector<std::string>& limits() const { return limits_; }
   /// Readable: read() has to be called, before kernels drop what they have to say.
   int fd() const { return any_.get(); }

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstring>
 #include <iterator>
 #include <optional>
 
@@ -21,7 +22,7 @@ constexpr std::uint32_t kLinkDetach = 34, kLinkOfXdp = 6;
 constexpr std::size_t kMaxPrograms = 64;  // BPF_MPROG_MAX
 
 struct Query {
-  std::uint32_t link, type, flags, attach_flags;
+  std::uint32_t target, type, flags, attach_flags;
   std::uint64_t programs;
   std::uint32_t count, unused;
   std::uint64_t program_flags, links, link_flags, revision;
@@ -54,20 +55,25 @@ bool is_in(const std::vector<std::uint32_t>& list, std::uint32_t one) {
 struct Attached {
   std::uint32_t program, link;
 };
+
+// False: it has none, or the caller may not ask.
+bool ask(Query& query) {
+  constexpr int kHasNone[] = {EINVAL, ENOSYS, EPERM, ENOENT, EOPNOTSUPP, E2BIG};
+  if (call(BPF_PROG_QUERY, query) == 0) return true;
+  if (std::ranges::find(kHasNone, errno) != std::end(kHasNone)) return false;
+  throw Error("list the eBPF programs of a link or control group", errno);
+}
+
 std::vector<Attached> attached_to(int link, std::uint32_t type) {
   std::uint32_t programs[kMaxPrograms] = {}, links[kMaxPrograms] = {};
   Query query{};
-  query.link = static_cast<std::uint32_t>(link);
+  query.target = static_cast<std::uint32_t>(link);
   query.type = type;
   query.programs = reinterpret_cast<std::uintptr_t>(programs);
   query.links = reinterpret_cast<std::uintptr_t>(links);
   query.count = kMaxPrograms;
-  if (call(BPF_PROG_QUERY, query) != 0) {
-    constexpr int kHasNone[] = {EINVAL, ENOSYS, EPERM, ENOENT, EOPNOTSUPP, E2BIG};
-    if (std::ranges::find(kHasNone, errno) != std::end(kHasNone)) return {};
-    throw Error("list the tcx programs of a link", errno);
-  }
   std::vector<Attached> out;
+  if (!ask(query)) return out;
   for (std::size_t i = 0; i < std::min<std::size_t>(query.count, kMaxPrograms); ++i) {
     out.push_back({programs[i], links[i]});
   }
@@ -93,6 +99,27 @@ std::optional<LinkInfo> info_of(const Fd& fd) {
 }
 
 }  // namespace
+
+std::vector<std::uint32_t> cgroup_programs(const Fd& group, CgroupHook hook) {
+  std::vector<std::uint32_t> out(kMaxPrograms);
+  Query query{};
+  query.target = static_cast<std::uint32_t>(group.get());
+  query.type = static_cast<std::uint32_t>(hook);
+  query.programs = reinterpret_cast<std::uintptr_t>(out.data());
+  query.count = kMaxPrograms;
+  out.resize(ask(query) ? std::min<std::size_t>(query.count, kMaxPrograms) : 0);
+  return out;
+}
+
+std::string program_name(std::uint32_t id) {
+  Number number{id, 0};
+  const Fd fd(call(BPF_PROG_GET_FD_BY_ID, number));
+  bpf_prog_info info{};
+  InfoRequest request{static_cast<std::uint32_t>(fd.get()), sizeof info,
+                      reinterpret_cast<std::uintptr_t>(&info)};
+  if (!fd || call(BPF_OBJ_GET_INFO_BY_FD, request) != 0) return {};
+  return {info.name, ::strnlen(info.name, sizeof info.name)};
+}
 
 std::vector<std::uint32_t> tcx_programs(int link) {
   std::vector<std::uint32_t> out;

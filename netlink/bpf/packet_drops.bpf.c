@@ -103,7 +103,11 @@ static int is_wanted_ip(struct sk_buff* packet, struct headers* out) {
 #pragma unroll
   for (int i = 0; i < PATCHBAY_MAX_DROP_FILTERS; ++i)
     is_known |= protocol == constants.filters[i].protocol;
-  if (!is_known || protocol == 0 || !read_at(packet, begin + size, out->transport, 12)) return 0;
+  if (!is_known || protocol == 0) return 0;
+  const __u32 most = 12, empty_datagram = 8;
+  if (!read_at(packet, begin + size, out->transport, most) &&
+      !read_at(packet, begin + size, out->transport, empty_datagram))
+    return 0;
 #pragma unroll
   for (int i = 0; i < PATCHBAY_MAX_DROP_FILTERS; ++i) {
     const __u32 word = constants.filters[i].word == 1 ? out->transport[1] : out->transport[2];

@@ -220,6 +220,16 @@ std::optional<Flow> find(NfSocket& socket, std::uint8_t protocol, const Tuple& o
   throw;
 }
 
+bool answers_about_flows(NfSocket& socket) try {
+  const Ip any = Ip::any(Family::kIpv4);
+  socket.dump(encode_flow_query(IPPROTO_TCP, {any, any}), "find connection",
+              [](const Attributes&) {});
+  return true;
+} catch (const Error& e) {
+  if (e.error() != ENOENT && !means_unknown(e)) throw;
+  return e.error() == ENOENT;
+}
+
 bool remove(NfSocket& socket, const Flow& flow) try {
   socket.dump(encode_removal(flow), cat("remove connection '", flow.str(), "'"),
               [](const Attributes&) {});

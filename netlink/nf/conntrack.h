@@ -53,6 +53,10 @@ std::vector<Flow> flows(NfSocket& socket, const FlowFilter& filter);
 /// conntrack. The time it takes does not depend on how many there are. \throws Error.
 std::optional<Flow> find(NfSocket& socket, std::uint8_t protocol, const Tuple& original);
 
+/// Whether the kernel answers questions about connections: it may track them without
+/// (nf_conntrack_netlink is a module of its own). \throws Error.
+bool answers_about_flows(NfSocket& socket);
+
 /// Removes exactly this connection; false where it is gone. \throws Error.
 bool remove(NfSocket& socket, const Flow& flow);
 

@@ -106,7 +106,10 @@ Batch tracing_table(TableFamily family, const std::string& name,
 PacketTrace::PacketTrace() : channel_(NETLINK_NETFILTER) {
   // A packet has some forty steps, and as many packets are on their way as are sent at once.
   constexpr int kRoom = 8 << 20;  // bytes
-  ::setsockopt(channel_.fd(), SOL_SOCKET, SO_RCVBUFFORCE, &kRoom, sizeof kRoom);
+  // In a user namespace as much as net.core.rmem_max lets anybody have.
+  for (const int option : {SO_RCVBUF, SO_RCVBUFFORCE}) {
+    ::setsockopt(channel_.fd(), SOL_SOCKET, option, &kRoom, sizeof kRoom);
+  }
   channel_.join({NFNLGRP_NFTRACE});
 }
 

@@ -11,6 +11,7 @@ sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 from support import guest, refused, suite  # noqa: E402
 from support.cnitool import environment, finish, start  # noqa: E402
 from support.doctor import BIN  # noqa: E402
+from support.places import ROOT  # noqa: E402
 from support.probe import connections, differences, traces  # noqa: E402
 from support.troubles import Node  # noqa: E402
 from support.world import MS_BIND, MS_RDONLY, MS_REMOUNT, mount, run, umount, wait_for  # noqa: E402
@@ -30,6 +31,11 @@ def why_without_bpf():
         if "lockdown=confidentiality" in file.read():
             return "(the kernel's lockdown is \"confidentiality\")", ()
     return "operation not permitted", refused.wrap("bpf")
+
+
+def write(path, text):
+    with open(path, "w", encoding="ascii") as file:
+        file.write(text)
 
 
 def without(*capabilities):
@@ -111,6 +117,29 @@ class Limits(suite.NodeTest):
         self.assertIn(UNNAMED, limits[1])
         self.assertFalse(any("no rule of nf_tables" in one for one in found), found)
         self.before = self.before[0], connections()
+
+    def test_without_conntrack_messages(self):
+        """In the virtual machine, whose kernel loads no more modules then: nf_conntrack_netlink is one of its own."""
+        if not os.environ.get("PATCHBAY_GUEST"):
+            self.skipTest("needs a kernel of its own")
+        run("modprobe", "-d", os.environ["PATCHBAY_KERNEL"], "-r", "nf_conntrack_netlink", check=False)
+        with open("/proc/sys/kernel/modprobe", "r+", encoding="ascii") as file:
+            self.addCleanup(lambda path=file.read(): write("/proc/sys/kernel/modprobe", path))
+        write("/proc/sys/kernel/modprobe", "/bin/false\n")
+        self.assert_lost("those of probes stay until they expire: the kernel has no ctnetlink (module nf_conntrack_netlink)")
+        self.before = self.before[0], connections()
+
+    def test_a_node_of_a_user_without_root(self):
+        """As rootless podman makes one: root of a user namespace, whose kernel programs are refused."""
+        script = (f"import sys; sys.path[:0] = [{ROOT + '/tests'!r}]\nfrom support.troubles import Node, shown\nfrom support.world import run\n"
+                  "node = Node()\nassert node.probe()[:2] == (0, []), node.probe()\n"
+                  "run('nft', 'add table inet site; add chain inet site i { type filter hook input priority 0; }; "
+                  "add rule inet site i ip saddr 10.1.2.0/28 icmp type echo-request drop')\n"
+                  "for _ in range(3):\n status, found, _ = node.probe()\n assert status == 1 and len(found) == 1, shown(found)\n print(found[0]['what'])")
+        done = subprocess.run(["unshare", "-Urmpf", "--mount-proc", sys.executable, "-c", script], capture_output=True, text=True, check=False)
+        if "unshare" in done.stderr:
+            self.skipTest(done.stderr.strip())
+        self.assertEqual((done.returncode, done.stdout.count(RULE)), (0, 3), done.stderr)
 
     def test_without_iptables_legacy_save(self):
         if shutil.which("iptables-legacy-save") is None or subprocess.run(["iptables-legacy", "-S"], capture_output=True, check=False).returncode:

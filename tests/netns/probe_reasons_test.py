@@ -53,7 +53,23 @@ class Reasons(TroubleTest):
 
     def test_XDP_is_put_into_words(self):
         bpf.attach_xdp(bpf.load("xdp", bpf.XDP_DROP), current_node().names["va"], "xdpgeneric")
-        self.assert_named(words("true", "an XDP program drops packets at link '{va}'", undo="ip link set dev {va} xdpgeneric off"))
+        self.assert_named(words("true", "an XDP program drops packets at link '{va}': 'test' (id ", undo="ip link set dev {va} xdpgeneric off"))
+
+    def test_XDP_of_the_uplink_that_sends_answers_back_is_named(self):
+        bpf.attach_xdp(bpf.load("xdp", bpf.XDP_TX), "up0", "xdpgeneric")
+        self.assert_named(words("ip neigh flush dev up0", "has no MAC address on 'up0'", "or the XDP program 'test' (id ", heals=False,
+                                undo="ip link set dev up0 xdpgeneric off; ip neigh flush dev up0"))
+
+    def test_a_gateway_that_answers_no_echo_is_no_finding_whatever_the_uplink_has(self):
+        node = current_node()
+        node.shell("ip netns exec outside sysctl -qw net.ipv4.icmp_echo_ignore_all=1")
+        bpf.attach_xdp(bpf.load("xdp", bpf.XDP_PASS), "up0", "xdpgeneric")
+        for make, undo in (("true", "ip link set dev up0 xdpgeneric off"), ("tc qdisc add dev up0 root tbf rate 100mbit burst 20000 limit 300000", "tc qdisc del dev up0 root"),
+                           ("tc qdisc add dev up0 clsact; tc filter add dev up0 ingress pref 7 bpf da bytecode '1,6 0 0 0'", "tc qdisc del dev up0 clsact")):
+            node.shell(make)
+            self.assert_silent(node, make)
+            node.shell(undo)
+        node.shell("ip netns exec outside sysctl -qw net.ipv4.icmp_echo_ignore_all=0")
 
 
 if __name__ == "__main__":

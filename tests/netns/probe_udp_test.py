@@ -12,6 +12,7 @@ from support import suite  # noqa: E402
 from support.cnitool import cnitool  # noqa: E402
 from support.doctor import BIN  # noqa: E402
 from support.probe import ProbeTest, connections  # noqa: E402
+from support.troubles import LACKS  # noqa: E402
 from support.world import Pod, run  # noqa: E402
 
 # Prints the sizes of what it receives. With "talks" it answers.
@@ -115,6 +116,31 @@ class Datagrams(ProbeTest):
                 self.found(f"chain 'c' of table {table} x drops packets: {drop}")
             run(*where, "nft", f"delete table {table} x")
         self.assert_silent()
+
+    def assert_not_seen(self, make):
+        """Of what a virtual machine does with a datagram nothing is seen, and nothing is said to be wrong."""
+        run("ip", "-n", "c", "tuntap", "add", "tap0", "mode", "tap")
+        run("ip", "-n", "c", "link", "set", "tap0", "up")
+        try:
+            run("sh", "-ec", make)
+        except RuntimeError as reason:
+            if any(lack in str(reason) for lack in LACKS):
+                self.skipTest("this kernel lacks what the row needs")
+            raise
+        answer = self.probe()
+        self.assertEqual(answer["findings"], [])
+        mine = [one for one in answer["questions"] if "UDP hostPort 5353" in one["question"]]
+        self.assertEqual({(one["level"], one["answer"]) for one in mine}, {("unknown", "no answer")}, mine)
+
+    def test_a_virtual_machine_of_Kata_Containers_that_says_nothing(self):
+        self.assert_not_seen("tc -n c qdisc add dev eth0 clsact; tc -n c filter add dev eth0 ingress protocol ip u32 match ip protocol 17 0xff "
+                             "action mirred egress redirect dev tap0")
+
+    def test_a_virtual_machine_of_KubeVirt_that_says_nothing(self):
+        self.third.run("nft", "add table ip vm; add chain ip vm p { type nat hook prerouting priority -100; }; "
+                       "add rule ip vm p udp dport 53 dnat to 10.0.2.2")
+        self.assert_not_seen("ip netns exec c sysctl -qw net.ipv4.ip_forward=1; ip -n c addr add 10.0.2.1/24 dev tap0; "
+                             "ip -n c neigh add 10.0.2.2 lladdr 02:00:00:00:00:02 dev tap0")
 
     def test_a_lost_table_of_hostPorts(self):
         run("nft", "delete table ip patchbay_hostport")

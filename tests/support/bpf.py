@@ -11,9 +11,12 @@ from support.world import mount, run
 
 _CALL = {"x86_64": 321, "aarch64": 280}.get(platform.machine())
 _LIBC = ctypes.CDLL(None, use_errno=True)
-_LOAD, _PIN, _ATTACH, _FD_OF_PROGRAM, _FD_OF_MAP, _QUERY, _LINK = 5, 6, 8, 13, 14, 16, 28
-XDP_DROP, XDP_PASS, TCX_DROP, TCX_PASS = 1, 2, 2, 0
+_LOAD, _PIN, _ATTACH, _DETACH, _FD_OF_PROGRAM, _FD_OF_MAP, _QUERY, _LINK = 5, 6, 8, 9, 13, 14, 16, 28
+XDP_DROP, XDP_PASS, XDP_TX, TCX_DROP, TCX_PASS, CGROUP_DROP, CGROUP_PASS = 1, 2, 3, 2, 0, 0, 1
 _INGRESS, _XDP = 46, 37
+_MULTI = 2  # BPF_F_ALLOW_MULTI
+# (BPF_PROG_TYPE_*, BPF_*: where it is attached)
+_KINDS = {"xdp": (6, _XDP), "tcx": (3, _INGRESS), "cgroup ingress": (8, 0), "cgroup egress": (8, 1)}
 
 
 def _bpf(command, attributes):
@@ -28,12 +31,12 @@ def _bpf(command, attributes):
 
 
 def load(kind, verdict):
-    """The descriptor of a program of kind "xdp" or "tcx" that returns the verdict."""
+    """The descriptor of a program that returns the verdict, of kind "xdp", "tcx", "cgroup ingress" or "cgroup egress"."""
     code = ctypes.create_string_buffer(struct.pack("<BBhiBBhi", 0xb7, 0, 0, verdict, 0x95, 0, 0, 0))
     licence = ctypes.create_string_buffer(b"GPL")
-    return _bpf(_LOAD, struct.pack("<IIQQIIQII16sII", 6 if kind == "xdp" else 3, 2, ctypes.addressof(code),
+    return _bpf(_LOAD, struct.pack("<IIQQIIQII16sII", _KINDS[kind][0], 2, ctypes.addressof(code),
                                    ctypes.addressof(licence), 0, 0, 0, 0, 0, b"test", 0,
-                                   _XDP if kind == "xdp" else _INGRESS))[0]
+                                   _KINDS[kind][1]))[0]
 
 
 def attach_tcx(program, link):
@@ -41,10 +44,27 @@ def attach_tcx(program, link):
     _bpf(_ATTACH, struct.pack("<IIII", socket.if_nametoindex(link), program, _INGRESS, 0))
 
 
+def _at_cgroup(command, kind, program, path):
+    group = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        _bpf(command, struct.pack("<IIII", group, program, _KINDS[kind][1], _MULTI if command == _ATTACH else 0))
+    finally:
+        os.close(group)
+
+
+def attach_to_cgroup(kind, program, path):
+    """Attaches it to the control group, beside others."""
+    _at_cgroup(_ATTACH, kind, program, path)
+
+
+def detach_from_cgroup(kind, program, path):
+    """Detaches it there."""
+    _at_cgroup(_DETACH, kind, program, path)
+
+
 def attach_by_link(kind, program, link):
     """The same by a BPF link, which lasts as long as the descriptor that this returns."""
-    return _bpf(_LINK, struct.pack("<IIII", program, socket.if_nametoindex(link),
-                                   _XDP if kind == "xdp" else _INGRESS, 0))[0]
+    return _bpf(_LINK, struct.pack("<IIII", program, socket.if_nametoindex(link), _KINDS[kind][1], 0))[0]
 
 
 def tcx_programs(link):
