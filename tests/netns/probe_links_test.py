@@ -40,7 +40,7 @@ ROWS = [
     ("MTU of the uplink", words("ip link set up0 mtu 1400", "'up0'", "1400", undo="ip link set up0 mtu 1500")),
     ("interface of a pod down", words("ip -n a link set eth0 down", "'eth0'", "is down", "in the pod", undo="ip -n a link set eth0 up; ip -n a route add default via 10.1.2.1; "
                                       "ip -n a -6 addr add {a6}/64 dev eth0 nodad; ip -n a -6 route add default via fd00:1:2::1")),
-    ("uplink in a bridge", words("ip link set up0 master cni0", "'up0'", "port of the bridge 'cni0'", remedy="ip link set up0 nomaster")),
+    ("uplink in a bridge", words("ip link set up0 master cni0; ip neigh flush dev up0", "'up0'", "port of the bridge 'cni0'", remedy="ip link set up0 nomaster")),
     ("host veth of ptp in a bridge", words("ip link set {vp} master cni0", "'{vp}'", "port of the bridge 'cni0'", remedy="nomaster")),
     ("ARP of the uplink off", words("ip link set up0 arp off; ip neigh flush dev up0", "'up0'", "ARP", undo="ip neigh flush dev up0")),
     ("ARP of a pod off", words("ip -n a link set eth0 arp off", "'eth0'", "ARP", "in the pod")),
