@@ -4,7 +4,6 @@
 #include <set>
 
 #include "libcni/common/error.h"
-#include "libcni/common/lock.h"
 #include "plugins/state/fields.h"
 
 namespace plugins {
@@ -188,11 +187,11 @@ void Folder::remove(const std::string& network) const {
   }
 }
 
-bool Folder::ask(const Want& want) const {
+bool Folder::ask(const Want& want, std::chrono::milliseconds deadline) const {
   // ADD asks again and again while the agent has no more blocks: without the lock then.
   if (const auto there = this->want(want.network); there && merged(there, want) == there)
     return false;
-  const auto lock = cni::take_lock(dir_, cni::kLockDeadline, kLock);
+  const auto lock = cni::take_lock(dir_, deadline, kLock);
   const auto earlier = this->want(want.network);
   const Want out = merged(earlier, want);
   if (out == earlier) return false;
@@ -201,8 +200,8 @@ bool Folder::ask(const Want& want) const {
   return true;
 }
 
-bool Folder::served(const Want& want) const {
-  const auto lock = cni::take_lock(dir_, cni::kLockDeadline, kLock);
+bool Folder::served(const Want& want, std::chrono::milliseconds deadline) const {
+  const auto lock = cni::take_lock(dir_, deadline, kLock);
   if (this->want(want.network) != want) return false;
   return dir_.remove(cat(want.network, kWantEnd));
 }

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -7,6 +8,7 @@
 #include <vector>
 
 #include "libcni/common/dir.h"
+#include "libcni/common/lock.h"
 #include "netlink/types/ip.h"
 #include "plugins/names/blocks.h"
 #include "plugins/state/pool.h"
@@ -126,9 +128,10 @@ class Folder {
 
   /// Adds to the network's want, and to the sets and addresses of an earlier one of the same pool.
   /// False: it says nothing new, and no file is written. By the plugin.
-  bool ask(const Want& want) const;
+  /// \param deadline of the lock, which an ADD may hold that was stopped.
+  bool ask(const Want& want, std::chrono::milliseconds deadline = cni::kLockDeadline) const;
   /// Removes a want that the agent has served. False: the plugin has added to it since.
-  bool served(const Want& want) const;
+  bool served(const Want& want, std::chrono::milliseconds deadline = cni::kLockDeadline) const;
 
  private:
   explicit Folder(cni::Dir dir) : dir_(std::move(dir)) {}

@@ -2,7 +2,9 @@
 """`patchbay-agent status` with blocks of cluster-pool: true of the agent, whatever its etcd does, as probes of a DaemonSet need it;
 and many ADDs at once on one node."""
 
+import fcntl
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -39,6 +41,22 @@ class Status(EtcdTest):
         node.kill()
         self.assertEqual(self.status(node).returncode, 1)
         node.start()
+
+    def test_an_ADD_that_is_stopped_with_the_lock_of_the_wants_holds_up_no_end_of_the_agent(self):
+        self.serve()
+        node, = self.nodes(1)
+        self.first_block(node)
+        with open(f"{node.root}/lib/blocks/.lock", "w", encoding="ascii") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            self.want_more(node, 1)
+            self.assertTrue(wait_for(lambda: len(node.blocks()) == 2, 10), node.log)
+            self.assertTrue(wait_for(lambda: ".lock': not free after" in node.note(), 10), node.note())
+            begun = time.monotonic()
+            node.process.send_signal(signal.SIGTERM)
+            self.assertEqual(node.process.wait(10), 0)
+            self.assertLess(time.monotonic() - begun, 5)
+        node.start()
+        self.assert_settled([node])
 
     def test_pods_that_start_at_once_get_their_blocks_together(self):
         self.serve()

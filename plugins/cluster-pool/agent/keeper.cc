@@ -18,6 +18,8 @@ namespace {
 
 // A list of blocks that grows for ever is a mistake somewhere.
 constexpr cni::BootTime kRetry = std::chrono::seconds(30);  // of a want, without an event
+constexpr std::chrono::milliseconds kFolderLock{
+    2'000};  // of an ADD that was stopped; SIGTERM waits
 constexpr std::size_t kMaxBlocks = 100'000;
 
 }  // namespace
@@ -198,9 +200,9 @@ Keeper::Time Keeper::work_on(const std::string& network, Time now) {
     cni::log(Level::kInfo, "forget a want, because no ADD waits any more", {{"network", network}});
     of.unwaited.reset();
     const Outside outside(mutex_);
-    folder_.served(*want);
+    folder_.served(*want, kFolderLock);
     // An ADD that has just begun saw it, and wrote none.
-    if (blocks::are_waiting(folder_.dir(), network)) folder_.ask(*want);
+    if (blocks::are_waiting(folder_.dir(), network)) folder_.ask(*want, kFolderLock);
     return now;
   }
   const Time over_at = want ? of.unwaited_at + kWantLasts : cni::kNever;
@@ -239,8 +241,8 @@ Keeper::Time Keeper::attend(Network& of, const std::optional<blocks::Want>& want
     return cni::kNever;
   }
   if (!serve(of, *want, now)) return now + kRetry;
-  const Outside outside(mutex_);                     // an ADD may hold up the lock of the folder
-  return folder_.served(*want) ? cni::kNever : now;  // now: the plugin has added to it
+  const Outside outside(mutex_);  // an ADD may hold up the lock of the folder
+  return folder_.served(*want, kFolderLock) ? cni::kNever : now;  // now: the plugin has added to it
 }
 
 Totals Keeper::totals() const {

@@ -1,6 +1,6 @@
 #include "plugins/cluster-pool/agent/view.h"
 
-#include <iterator>
+#include <algorithm>
 #include <unordered_set>
 #include <utility>
 
@@ -28,6 +28,7 @@ std::vector<Object> View::replace(Kind kind, std::deque<Object> objects) {
     Network& network = networks_[one.network];
     Object& there =
         kind == Kind::kBlock ? network.blocks[one.cidr.ip] : network.shortages[one.node];
+    if (kind == Kind::kBlock) network.shortest = std::min(network.shortest, one.cidr.prefix);
     there = std::move(one);  // be it older: the engine may have been restored
     listed.insert(&there);
   }
@@ -56,6 +57,9 @@ void View::put(Object object) {
   const auto put_in = [&](auto& objects, const auto& key) {
     Object& there = objects.try_emplace(key).first->second;
     if (object.version < there.version) return;
+    if (object.kind == Kind::kBlock) {
+      network.shortest = std::min(network.shortest, object.cidr.prefix);
+    }
     there = std::move(object);
     ++network.changes;
   };
@@ -92,15 +96,19 @@ const View::Shortages& View::shortages(const std::string& network) const {
 }
 std::uint64_t View::changes(const std::string& network) const { return at(network).changes; }
 
-// Blocks share no address, so the last one that begins before the end of cidr is the one.
+// One begins in cidr, or has it in its network. Objects that a person made may have one another's
+// addresses, so the block before cidr is not all that can be.
 const Object* View::overlapping(const std::string& network, const netlink::Cidr& cidr) const {
   const Blocks& all = blocks(network);
-  const auto after = all.upper_bound(last_of(cidr));
-  if (after == all.begin()) return nullptr;
-  const Object& before = std::prev(after)->second;
-  const bool is_over = before.cidr.ip.family() == cidr.ip.family() &&
-                       (before.cidr.ip >= cidr.ip || last_of(before.cidr) >= cidr.ip);
-  return is_over ? &before : nullptr;
+  const auto in = all.lower_bound(cidr.ip);
+  if (in != all.end() && in->first.family() == cidr.ip.family() && in->first <= last_of(cidr)) {
+    return &in->second;
+  }
+  for (unsigned prefix = cidr.prefix; prefix-- > at(network).shortest;) {
+    const auto found = all.find(netlink::Cidr{cidr.ip, prefix}.network().ip);
+    if (found != all.end() && found->second.cidr.prefix <= prefix) return &found->second;
+  }
+  return nullptr;
 }
 
 std::vector<Object> View::blocks_of(const std::string& node) const {

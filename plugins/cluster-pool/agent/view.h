@@ -44,6 +44,7 @@ class View {
  private:
   struct Network {
     Blocks blocks;
+    unsigned shortest = 128;  ///< prefix length that a block of it has had
     Shortages shortages;
     std::uint64_t changes = 0;
     std::map<std::string, std::uint64_t> removed;  ///< versions of removed objects by key_of()

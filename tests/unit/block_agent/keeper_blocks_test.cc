@@ -110,6 +110,24 @@ TEST_CASE("an engine that was restored from before the claim gets it again, with
   }
 }
 
+TEST_CASE("no block is claimed in a wide one that a person made, though others are in that, too") {
+  Memory memory;
+  Node node(memory, "n1");
+  for (const char* cidr : {"10.5.0.0/26", "10.5.0.16/28"}) {
+    Object one{.network = "net",
+               .cidr = *Cidr::parse(cidr),
+               .node = "n2",
+               .machine = "m",
+               .claim = new_claim()};
+    memory.create(one);
+  }
+  node.want();
+  turn(memory, node);
+  node.want(0, {ip("10.5.0.20"), ip("10.5.0.50")});
+  turn(memory, node);
+  CHECK(node.held().empty());
+}
+
 TEST_CASE("a block that a list lacks and no event removed is its node's for the time of settle") {
   Memory memory;
   Node node(memory, "n1"), other(memory, "n2");

@@ -1,6 +1,7 @@
 #include <doctest/doctest.h>
 
 #include <filesystem>
+#include <fstream>
 #include <set>
 #include <string>
 
@@ -109,6 +110,43 @@ TEST_CASE("where the folder of leases is not mounted no block is returned and no
     turn(memory, other, seconds(2200));
   }
   CHECK(claims_in(memory) == std::set<std::string>{"10.5.0.0/28 of n2"});
+}
+
+// Whatever a power loss, or a disk that lies about fsync(2), leaves of it: the node has its block,
+// gets others at the latest after the time for a restore, and notices a restore by its own claim.
+TEST_CASE("a .seen that is torn, empty, old, or of somebody else is harmless") {
+  const std::string text =
+      R"({"cluster":"one","settling":false,"revisions":[12,0,12]})";  // as Seen::write()
+  std::set<std::string> all{"{}",
+                            R"({"cluster":5})",
+                            R"({"cluster":"","settling":0,"revisions":{}})",
+                            R"({"cluster":"one","settling":true,"revisions":[-1,0.5,"9"]})",
+                            R"({"cluster":"one","revisions":[18446744073709551615,9e99]})",
+                            R"({"cluster":"one","settling":false,"revisions":[1,0,1]})"};
+  for (std::size_t i = 0; i <= text.size(); ++i) all.insert(text.substr(0, i));
+  for (const std::string& one : all) {
+    for (const bool is_restored : {false, true}) {
+      CAPTURE(one);
+      CAPTURE(is_restored);
+      Memory memory;
+      Node node(memory, "n1");
+      node.want();
+      turn(memory, node);
+      const auto held = node.held();
+      const auto claims = claims_in(memory);
+      if (is_restored) memory.objects.erase("blocks/net/" + Cidr::parse(*held.begin())->ip.str());
+      std::ofstream(node.folder.path() + "/blocks/.seen", std::ios::trunc) << one;
+      node.start();
+      turn(memory, node, seconds(1));
+      CHECK(node.held() == held);
+      CHECK(claims_in(memory) == claims);
+      node.want(1);
+      turn(memory, node, seconds(2));
+      if (is_restored) CHECK(claims_in(memory) == claims);
+      turn(memory, node, seconds(70));
+      CHECK(node.held().size() == 2);
+    }
+  }
 }
 
 TEST_CASE("a network whose files cannot be written holds up no other") {
