@@ -179,8 +179,16 @@ std::string vlan_restored(const Subject& pod, const Port& port,
   return cat("bridge vlan add dev ", quoted(port.link.name), " vid ", own->first, " pvid untagged");
 }
 
-// The bridge keeps what is for such a pod.
+// A bridge keeps what is for a MAC address of one of its ports, or for its own.
 std::optional<Cause> has_mac_of_bridge(const Subject& pod, const Port& port) {
+  if (port.inner->mac == port.link.mac) {
+    const auto made =
+        std::ranges::find(pod.result.interfaces, port.link.name, &cni::Interface::name);
+    const std::string mac = made == pod.result.interfaces.end() ? "random" : made->mac;
+    return Cause{
+        cat("'", printable(port.link.name), "' has the pod's MAC address ", port.link.mac.str()),
+        kSomebodys, cat("ip link set ", quoted(port.link.name), " address ", mac)};
+  }
   if (port.inner->mac != port.bridge.mac) return std::nullopt;
   const auto own = mac_of(pod);
   const std::string set =

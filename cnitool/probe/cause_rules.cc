@@ -83,13 +83,17 @@ const TraceStep* translation_in(const std::vector<PlacedStep>& steps, std::strin
 }
 
 // "by chain 'c' of table ip t: RULE", and what lets the pods' packets pass by it.
+Cause by_rule(const std::string& what, const TraceStep& step, const Case& one, Scene& scene) {
+  return {cat(what, " by ", place_of(step.chain), ": ",
+              text_of_rule(step.chain, step.rule, nullptr, scene)),
+          whose_at(step.chain, nullptr), opening(step.chain, one, "return", nullptr)};
+}
+
 Cause by_translation(const std::string& what, std::string_view side, const Case& one,
                      Scene& scene) {
   const TraceStep* const step = translation_in(one.trail.request, side);
   if (step == nullptr) return by_legacy_translation(what, side, one, scene);
-  return {cat(what, " by ", place_of(step->chain), ": ",
-              text_of_rule(step->chain, step->rule, nullptr, scene)),
-          whose_at(step->chain, nullptr), opening(step->chain, one, "return", nullptr)};
+  return by_rule(what, *step, one, scene);
 }
 
 /// Where the node has led the request to, as its connection or the last rule that saw it says.
@@ -114,8 +118,28 @@ bool has_left(const Case& one) {
          });
 }
 
+// On the node that is what hostPorts and Services are made of.
+bool translates(const std::string& rule) {
+  constexpr std::string_view kWords[] = {"dnat to",  "snat to", "dnat ip", "snat ip",  "masquerade",
+                                         "redirect", "DNAT",    "SNAT",    "REDIRECT", "MASQUERADE",
+                                         "tproxy",   "TPROXY",  "NETMAP"};
+  return std::ranges::any_of(
+      kWords, [&](std::string_view word) { return rule.find(word) != std::string::npos; });
+}
+
+// A rule of somebody else on the node that has translated the request before this suite could.
+std::optional<Cause> translated_by_other(const std::string& what, const Case& one, Scene& scene) {
+  for (const auto& [place, step] : one.trail.request) {
+    if (place != 0 || step.kind != TraceStep::Kind::kRule || is_of_suite(step.chain)) continue;
+    if (!translates(text_of_rule(step.chain, step.rule, nullptr, scene))) continue;
+    return by_rule(what, step, one, scene);
+  }
+  return std::nullopt;
+}
+
 // Its config says that the node's address is the source of what leaves the node.
-std::optional<Cause> not_masqueraded(const Case& one, const NodeFacts& facts) {
+std::optional<Cause> not_masqueraded(const Case& one, Scene& scene) {
+  const NodeFacts& facts = scene.facts();
   const Packet& packet = one.question.packet;
   const auto& uplink = facts.uplink(packet.target.family());
   if (!one.subject.is_masqueraded || !one.flow || one.answer.is_delivered()) return std::nullopt;
@@ -123,8 +147,10 @@ std::optional<Cause> not_masqueraded(const Case& one, const NodeFacts& facts) {
       one.flow->reply.destination != one.flow->original.source || !has_left(one)) {
     return std::nullopt;
   }
+  const std::string what = cat("the source of packets stays ", one.flow->original.source.str());
+  if (auto cause = translated_by_other(what, one, scene)) return cause;
   return Cause{"the node does not masquerade what pods send to other hosts, as \"ipMasq\" says", "",
-               "cnitool repair"};
+               "cnitool repair", true};
 }
 
 // Whether the rule of a step keeps packets from the connections that NAT is made for.
@@ -161,15 +187,6 @@ bool rewrites(const std::string& rule) {
   const auto ttl = rule.find(kTtl);
   return (ttl != std::string::npos && !is_long(std::string_view(rule).substr(ttl + kTtl.size()))) ||
          rule.find("HL set to ") != std::string::npos;
-}
-
-// On the node that is what hostPorts and Services are made of.
-bool translates(const std::string& rule) {
-  constexpr std::string_view kWords[] = {"dnat to",  "snat to", "dnat ip", "snat ip",  "masquerade",
-                                         "redirect", "DNAT",    "SNAT",    "REDIRECT", "MASQUERADE",
-                                         "tproxy",   "TPROXY",  "NETMAP"};
-  return std::ranges::any_of(
-      kWords, [&](std::string_view word) { return rule.find(word) != std::string::npos; });
 }
 
 }  // namespace
@@ -240,6 +257,9 @@ std::optional<Cause> translated(const Case& one, Scene& scene) {
   const Ip wanted = destination_of(one.question);
   const auto arrival = may_be_elsewhere(one.question) ? std::nullopt : arrival_of(one);
   if (arrival && *arrival != wanted && one.question.destination && facts.has(*arrival)) {
+    const std::string what = cat("packets to ", one.question.packet.target.str(),
+                                 " stay on the node, and are not led to ", wanted.str());
+    if (auto cause = translated_by_other(what, one, scene)) return cause;
     return Cause{"packets to hostPorts stay on the node, and are not led to the pods", "",
                  "cnitool repair"};
   }
@@ -249,7 +269,7 @@ std::optional<Cause> translated(const Case& one, Scene& scene) {
     return by_translation(what, "destination", one, scene);
   }
   if (!one.flow) return std::nullopt;
-  if (auto cause = not_masqueraded(one, facts)) return cause;
+  if (auto cause = not_masqueraded(one, scene)) return cause;
   const Ip& source = one.flow->reply.destination;
   if (one.flow->original.source == source || facts.has(source)) return std::nullopt;
   return by_translation(cat("the source of packets is replaced by ", source.str(),

@@ -86,6 +86,8 @@ std::string place_of(const ChainId& id) {
              printable(id.table));
 }
 
+bool is_of_suite(const ChainId& id) { return id.table.starts_with(names::kTablePrefix); }
+
 std::string whose_at(const ChainId& id, const Subject* where) {
   const std::string owner = whose(id);
   return where != nullptr && owner == kSomebodys ? "of the pod itself, or of a person" : owner;

@@ -13,6 +13,8 @@ namespace tool::probe {
 std::string place_of(const netlink::nf::ChainId& id);
 /// "Docker's", by the names of tables and chains; where: null is the node.
 std::string whose_at(const netlink::nf::ChainId& id, const Subject* where);
+/// Whether a table of this suite has the chain.
+bool is_of_suite(const netlink::nf::ChainId& id);
 /// The line that nft has for a rule; its handle where nft is not installed, or the rule is gone.
 std::string text_of_rule(const netlink::nf::ChainId& id, std::uint64_t handle, const Subject* where,
                          Scene& scene);

@@ -13,10 +13,11 @@ sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 from support import agent, etcd_nodes, kubernetes_nodes, suite  # noqa: E402
 from support.block_nodes import NETWORK  # noqa: E402
 from support.kubernetes_nodes import API  # noqa: E402
+from support.places import ROOT  # noqa: E402
 from support.world import wait_for  # noqa: E402
 
 BLOCKS, MOST, NODES = int(os.environ.get("PATCHBAY_BLOCKS", "4000")), 50_000, 500
-MANIFEST = "conf-examples/kubernetes/cluster-pool.yaml"
+MANIFEST = f"{ROOT}/conf-examples/kubernetes/cluster-pool.yaml"
 
 
 def specs(count):

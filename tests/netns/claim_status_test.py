@@ -248,7 +248,7 @@ class Troubles(StatusTest):
             time.sleep(0.04)
         self.assert_ready({"d1": PREPARED})
         self.assertEqual(self.devices()[0]["data"], {"n": 59})
-        self.assertGreater(len(self.writes()), 5)
+        self.assertGreater(len(self.writes()), 1)  # of a loaded machine less than each change
 
     def other(self, number):
         with self.api.store.changed:

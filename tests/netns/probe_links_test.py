@@ -23,6 +23,7 @@ ROWS = [
     ("ports isolated", words("bridge link set dev {va} isolated on; bridge link set dev {vb} isolated on", "isolated from each other", remedy="bridge link set")),
     ("port disabled", words("bridge link set dev {va} state 0", "'{va}'", "disabled")),
     ("port without learning and flooding", words("bridge link set dev {va} learning off; bridge link set dev {va} flood off; bridge fdb del {maca} dev {va} master", "'{va}'", "flood")),
+    ("MAC of the host veth is the pod's", words("ip link set {va} address {maca}; ip neigh flush dev cni0", "'{va}' has the pod's MAC address {maca}", remedy="ip link set")),
     ("entry of the fdb elsewhere", words("bridge fdb replace {maca} dev {vb} master static sticky", "{maca}", "'{vb}'", remedy="bridge fdb")),
     ("entry of the fdb on the bridge", words("bridge fdb replace {maca} dev cni0 self local", "{maca}", "'cni0'", remedy="bridge fdb")),
     ("entry of the fdb of a VLAN", words("ip link set cni0 type bridge vlan_filtering 1; bridge fdb replace {maca} dev {vb} master static sticky vlan 1", "{maca}", "'{vb}'",

@@ -88,7 +88,7 @@ class Keepers(suite.NodeTest):
 
 
 class Ledger(ledger.LedgerTest):
-    def test_the_ledger_is_that_of_0_2_0_to_the_byte_and_a_later_entry_is_kept_and_named(self):
+    def test_the_ledger_is_that_of_0_2_0_but_for_later_keys_and_a_later_entry_is_kept_and_named(self):
         if reason := agent.why_impossible() or kubelet.why_impossible():
             self.skipTest(reason)
         ledger.make_nic("dev0")
@@ -102,7 +102,9 @@ class Ledger(ledger.LedgerTest):
         of.own("shop", "web-0", {ledger.NIC: ["netdev:dev0"]})
         pod = self.pod()
         result = self.add(pod)
-        self.assertEqual(kept(ledger.LEDGER), recorded("devices"))
+        # "since" came later: 0.2.0 passes over keys that it does not know.
+        now = {name: re.sub(r',"since":\{[^}]*\}', "", text) for name, text in kept(ledger.LEDGER).items()}
+        self.assertEqual(now, recorded("devices"))
         by.process.kill()
         by.process.wait()
         self.assert_ok(self.call("CHECK", pod, prevResult=result))
