@@ -127,9 +127,7 @@ std::optional<Cause> queued_to(const Look& look) {
   return wire.inner ? lost_at(look, pod, *wire.inner, Direction::kIn) : std::nullopt;
 }
 
-// Of a host that may answer nobody, only a drop that the kernel reports says that it was taken.
 std::optional<Cause> queued_at_uplink(const Look& look) {
-  if (!look.one.question.must_answer) return std::nullopt;
   const Leg& leg = look.leg;
   const auto& uplink = look.scene.facts().uplink(leg.target.family());
   const auto link = uplink ? look.scene.at(nullptr).find(uplink->link) : std::nullopt;
