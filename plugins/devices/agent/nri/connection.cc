@@ -116,7 +116,9 @@ void Connection::look() {
     return cat(path_, "/").find(cat("/", name, "/")) != std::string::npos;
   });
   is_replaced_ |= is_near && fd_;
-  if (is_near && !fd_) connect();
+  if (!is_near || fd_) return;
+  pause_ = kFirstPause;  // it may not listen yet
+  connect();
 }
 
 void Connection::begin(netlink::Fd fd) {
