@@ -210,7 +210,7 @@ class Pods(DevicesTest):
     def test_a_pod_whose_device_vanished_starts_once_the_device_is_there_again(self):
         self.admit("web")
         run("ip", "link", "del", "dev0")
-        self.assert_refused("attach device .*netdev:dev0.* as .*net2.*Link not found.*dev0")
+        self.assert_refused(r"claim device .*netdev:dev0.*: its link does not exist")
         self.assertTrue(wait_for(lambda: self.of.devices(NIC) == {NIC_ID: "Unhealthy"}), self.by.log)
         with self.assertRaisesRegex(Refused, "it vanished"):
             self.of.allocate(NIC, [NIC_ID])
