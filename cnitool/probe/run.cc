@@ -205,7 +205,7 @@ std::optional<Answers> Run::ask(const std::vector<Question>& questions) {
   std::vector<Shot> shots = shots_of(questions, group);
   Footprint footprint = footprint_of(group);
   if (const std::string lack = footprint.lacks(); !lack.empty()) {
-    add_limit(cat(
+    add_limit(cni::cat(
         "tracked connections are not seen, and those of probes stay until they expire: the kernel "
         "has no ",
         lack));

@@ -63,7 +63,7 @@ void View::put(Object object) {
     there = std::move(object);
     ++network.changes;
   };
-  if (object.kind == Kind::kBlock) put_in(network.blocks, object.cidr.ip);
+  if (object.kind == Kind::kBlock) return put_in(network.blocks, object.cidr.ip);
   if (object.kind == Kind::kShortage) put_in(network.shortages, object.node);
 }
 
