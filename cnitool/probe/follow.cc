@@ -186,10 +186,6 @@ bool Follower::is_complete() const {
   return std::ranges::all_of(ears_, [](const Ear& one) { return one.trace.is_complete(); });
 }
 
-bool Follower::hears(std::size_t place) const {
-  return std::ranges::any_of(ears_, [&](const Ear& one) { return one.place == place; });
-}
-
 void Follower::note_own(const Ear& ear, const TraceStep& step, const Visit& visit) {
   if (!visit.packet) return;
   Trail& trail = trails_[visit.packet->number];

@@ -84,8 +84,6 @@ class Follower {
   void read();
   /// False: more came at once than the kernel keeps, and traces were lost.
   bool is_complete() const;
-  /// Whether the packets of a place are seen.
-  bool hears(std::size_t place) const;
   /// The trails of all probes so far, by number. Empties what was read.
   std::map<std::uint16_t, Trail> trails();
   const std::vector<Resolution>& resolutions() const { return resolutions_; }

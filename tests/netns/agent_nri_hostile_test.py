@@ -59,15 +59,22 @@ ATTACKS = [
 ]
 
 
+@contextlib.contextmanager
+def listening():
+    """A socket at which the agent finds a runtime."""
+    os.makedirs(os.path.dirname(SOCKET), exist_ok=True)
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(SOCKET)
+        listener.listen()
+        listener.settimeout(10)
+        yield listener
+
+
 @suite.spread
 class Hostile(NriNode):
     def attack(self, data, reads=True):
         """Sends data to the agent, once it is connected; returns whether the agent closes the connection."""
-        os.makedirs(os.path.dirname(SOCKET), exist_ok=True)
-        with socket.socket(socket.AF_UNIX) as listener:
-            listener.bind(SOCKET)
-            listener.listen()
-            listener.settimeout(10)
+        with listening() as listener:
             peer, _ = listener.accept()
             os.unlink(SOCKET)
         peer.settimeout(0.3)
@@ -162,12 +169,8 @@ class Hostile(NriNode):
         self.agent()
         before = self.by.descriptors()
         data = REGISTERED + frame(PLUGIN_SERVICE, call(5, "RunPodSandbox", message(1, Sandbox("web").encoded())))
-        os.makedirs(os.path.dirname(SOCKET), exist_ok=True)
         for cut in sampled(range(len(data))):
-            with socket.socket(socket.AF_UNIX) as listener:
-                listener.bind(SOCKET)
-                listener.listen()
-                listener.settimeout(10)
+            with listening() as listener:
                 peer, _ = listener.accept()
                 os.unlink(SOCKET)
                 peer.sendall(data[:cut])
@@ -175,6 +178,22 @@ class Hostile(NriNode):
         self.assert_serves()
         self.assertTrue(wait_for(lambda: self.by.descriptors() <= before + 1, 5), (before, self.by.descriptors()))
         self.assertLess(self.by.memory(), 16 << 10)
+
+    def test_a_runtime_that_listens_a_moment_after_it_made_its_socket_does_not_wait_for_failures_of_the_former(self):
+        self.agent()
+        with listening() as listener:
+            for _ in range(5):  # the next pause is 3.2 s
+                listener.accept()[0].close()
+            os.unlink(SOCKET)
+        refused = self.by.log.count("connection refused")
+        with socket.socket(socket.AF_UNIX) as listener:
+            listener.bind(SOCKET)
+            self.assertTrue(wait_for(lambda: self.by.log.count("connection refused") > refused, 5), self.by.log)
+            listener.listen()
+            listener.settimeout(2)
+            listener.accept()[0].close()
+            os.unlink(SOCKET)
+        self.assert_serves()
 
     def test_a_socket_of_another_user_is_not_spoken_with(self):
         self.agent()
@@ -317,4 +336,4 @@ class Limits(suite.NodeTest):
 
 
 if __name__ == "__main__":
-    suite.main(per_processor=2)
+    suite.main(per_processor=4)

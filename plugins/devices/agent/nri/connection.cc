@@ -109,16 +109,16 @@ bool Connection::watch_folders() {
   return false;
 }
 
-// Many names come and go in /run: those that lead to the socket are of interest.
+// Many names come and go in /run: those that lead to the socket are of interest. A new runtime is
+// not to wait for what the former one did: its socket appears a moment before it listens.
 void Connection::look() {
   const auto names = folders_.take();
   const bool is_near = !names || std::ranges::any_of(*names, [&](const std::string& name) {
     return cat(path_, "/").find(cat("/", name, "/")) != std::string::npos;
   });
-  is_replaced_ |= is_near && fd_;
-  if (!is_near || fd_) return;
-  pause_ = kFirstPause;  // it may not listen yet
-  connect();
+  if (!is_near) return;
+  pause_ = kFirstPause;
+  if (!fd_) connect();
 }
 
 void Connection::begin(netlink::Fd fd) {
@@ -127,7 +127,7 @@ void Connection::begin(netlink::Fd fd) {
   since_ = cni::EventLoop::now();
   session_.emplace(identity_, plugin_);
   loop_.after(kRegistrationLimit, &deadline_, [this] { fail("the runtime does not register it"); });
-  is_replaced_ = was_partial_ = false;
+  was_partial_ = false;
   flush();
 }
 
@@ -197,7 +197,7 @@ void Connection::fail(const std::string& why) {
   session_.reset();
   std::string().swap(out_);
   if (is_passed_) return loop_.stop();
-  if (was_good || is_replaced_) pause_ = kFirstPause;
+  if (was_good) pause_ = kFirstPause;
   retry_in(pause_);
 }
 

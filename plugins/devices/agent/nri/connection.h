@@ -58,9 +58,8 @@ class Connection {
   cni::FolderWatch folders_;
   netlink::Fd fd_;
   std::optional<Session> session_;
-  std::string out_;           ///< what the socket did not take yet
-  cni::BootTime since_{};     ///< when it connected
-  bool is_replaced_ = false;  ///< another runtime listens by now
+  std::string out_;        ///< what the socket did not take yet
+  cni::BootTime since_{};  ///< when it connected
   bool was_partial_ = false;
   std::size_t calls_ = 0;            ///< of the session, when the time of a message began
   std::chrono::milliseconds pause_;  ///< before the next attempt

@@ -123,7 +123,7 @@ void ClaimStatus::verify() {
   schedule();
 }
 
-// What is overdue is due now: a task of a time that has passed is not for the loop's next turn.
+// A task in the past would run within this turn of the loop, before descriptors are read.
 void ClaimStatus::schedule() {
   cni::BootTime due = cni::kNever;
   for (const auto& [uid, target] : targets_) {
