@@ -104,7 +104,8 @@ void EventLoop::at(BootTime when, const void* owner, Task task) {
     timer_of_.erase(found);
   }
   if (when == kNever) return;
-  timer_of_[owner] = timers_.emplace(when, std::pair(owner, std::move(task)));
+  const BootTime time = std::max(when, earliest_);
+  timer_of_[owner] = timers_.emplace(time, std::pair(owner, std::move(task)));
 }
 
 void EventLoop::arm() {
@@ -124,13 +125,15 @@ void EventLoop::arm() {
 }
 
 void EventLoop::run_due(const OnError& on_error) {
-  const BootTime end = now();  // what tasks set for now is for the next turn
+  const BootTime end = now();
+  earliest_ = end + BootTime(1);  // what these tasks set is for a later turn, after descriptors
   while (!timers_.empty() && timers_.begin()->first <= end && !stopped_) {
     auto [owner, task] = std::move(timers_.begin()->second);
     timers_.erase(timers_.begin());
     timer_of_.erase(owner);
     run_safely(task, on_error);
   }
+  earliest_ = BootTime::min();
 }
 
 void EventLoop::post(Task task) {

@@ -40,7 +40,8 @@ class EventLoop {
   void watch(int fd, Task task, std::uint32_t events = EPOLLIN);
   /// Before fd is closed. One that is not watched is passed over.
   void forget(int fd) noexcept;
-  /// Calls task once, at that time; kNever is not at all. Each owner has one time.
+  /// Calls task once, at that time, or soon if it is past; kNever is not at all. Each owner has one
+  /// time. Descriptors are read between two calls of one owner's tasks.
   void at(BootTime when, const void* owner, Task task);
   /// The same, from now on.
   void after(BootTime pause, const void* owner, Task task) {
@@ -66,6 +67,7 @@ class EventLoop {
   Timers timers_;
   std::unordered_map<const void*, Timers::iterator> timer_of_;
   BootTime armed_ = kNever;
+  BootTime earliest_ = BootTime::min();  // of what is set now
   std::mutex mutex_;
   std::vector<Task> posted_;
   std::atomic<bool> stopped_ = false;

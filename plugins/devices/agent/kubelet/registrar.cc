@@ -162,7 +162,7 @@ Registrar::~Registrar() {
 }
 
 void Registrar::look_soon() {
-  loop_.at(std::max(next_, cni::EventLoop::now()), this, [this] { look(); });
+  loop_.at(next_, this, [this] { look(); });
 }
 
 void Registrar::look() {

@@ -5,6 +5,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include <functional>
 #include <stdexcept>
 #include <string>
 #include <thread>
@@ -56,6 +57,41 @@ TEST_CASE("an event loop calls what a file descriptor is ready for, and goes on 
     ::eventfd_write(event.get(), 2);
   });
   CHECK(said == "this");
+}
+
+TEST_CASE("a task that is set for a past time again and again starves no file descriptor") {
+  EventLoop loop;
+  const netlink::Fd event(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  std::vector<int> called;
+  loop.watch(event.get(), [&] {
+    called.push_back(9);
+    loop.stop();
+  });
+  const int other = 0;
+  const std::function<void()> again = [&] {
+    called.push_back(1);
+    ::eventfd_write(event.get(), 1);
+    if (called.size() > 100) loop.stop();
+    loop.at(milliseconds(1), &called, again);
+    loop.at(EventLoop::now(), &other, [&] { called.push_back(2); });
+  };
+  loop.at(milliseconds(1), &called, again);
+  loop.run(fail);
+  CHECK(called == std::vector{1, 9});
+}
+
+TEST_CASE("a task that is due cancels another that is due") {
+  EventLoop loop;
+  std::vector<int> called;
+  const int first = 0, second = 0;
+  loop.at(milliseconds(1), &first, [&] {
+    called.push_back(1);
+    loop.at(cni::kNever, &second, {});
+    loop.after(milliseconds(10), &loop, [&] { loop.stop(); });
+  });
+  loop.at(milliseconds(2), &second, [&] { called.push_back(2); });
+  loop.run(fail);
+  CHECK(called == std::vector{1});
 }
 
 TEST_CASE("other threads give an event loop tasks and end it") {

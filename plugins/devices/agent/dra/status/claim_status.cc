@@ -123,13 +123,12 @@ void ClaimStatus::verify() {
   schedule();
 }
 
-// A task in the past would run within this turn of the loop, before descriptors are read.
 void ClaimStatus::schedule() {
   cni::BootTime due = cni::kNever;
   for (const auto& [uid, target] : targets_) {
     if (!target.is_written) due = std::min(due, std::max(target.due, not_before_));
   }
-  loop_.at(std::max(due, cni::EventLoop::now()), &of_write_, [this] { write_next(); });
+  loop_.at(due, &of_write_, [this] { write_next(); });
 }
 
 // One claim, so that changes of the ledger are seen in between; the one that has waited longest, so
