@@ -21,6 +21,8 @@ using cni::Code;
 using cni::Error;
 using cni::Reader;
 using cni::Type;
+using leases::as_in_ranges;
+using leases::WrittenRange;
 using netlink::Cidr;
 using netlink::Ip;
 
@@ -30,10 +32,8 @@ constexpr std::int64_t kMaxWait = 600;       // seconds
 constexpr std::size_t kMaxExclusions = 256;  // of a range: each ADD looks at all
 constexpr std::size_t kMaxRanges = 64;       // of a pool
 
-// A range before its defaults are applied.
 struct Written {
-  Cidr subnet;
-  std::optional<Ip> start, end, gateway;
+  leases::WrittenRange range;
   unsigned block_size = 0;
   std::vector<Cidr> exclude;
 };
@@ -44,9 +44,9 @@ struct Parsed {
   std::int64_t wait = 10;
 };
 
-void read_subnet(const Reader& place, Written& range) {
+void read_subnet(const Reader& place, Written& out) {
   if (!place.present()) place.fail("expected the subnet of the range, for example 10.5.0.0/16");
-  range.subnet = place.as_cidr();
+  out.range.subnet = place.as_cidr();
 }
 
 Cidr network_at(const Reader& place) {
@@ -75,16 +75,9 @@ constexpr auto kRangeKeys = cni::keys(
                         "addresses",
          .type = Type::kCidr,
          .required = true}),
-    cni::key<&Written::start>({.name = "rangeStart",
-                               .description = "first address to allocate, inclusive",
-                               .default_text = "network + 1"}),
-    cni::key<&Written::end>({.name = "rangeEnd",
-                             .description = "last address to allocate, inclusive",
-                             .default_text = "IPv4: broadcast - 1; IPv6: last of the subnet"}),
-    cni::key<&Written::gateway>({.name = "gateway",
-                                 .description = "returned with the address, never allocated; may "
-                                                "lie outside the subnet",
-                                 .default_text = "network + 1"}),
+    cni::key<&Written::range, &WrittenRange::start>(leases::kRangeStart),
+    cni::key<&Written::range, &WrittenRange::end>(leases::kRangeEnd),
+    cni::key<&Written::range, &WrittenRange::gateway>(leases::kGateway),
     cni::key<&Written::block_size>(
         {.name = "blockSize",
          .description = "prefix length of the blocks that nodes claim, from that of the subnet to "
@@ -98,20 +91,18 @@ constexpr auto kRangeKeys = cni::keys(
                                .type = Type::kIpOrCidr,
                                .lists = 1}));
 
-unsigned block_size_of(const Reader& place, const Written& range) {
-  const unsigned largest = range.subnet.ip.bits() - kMinHostBits;
-  const unsigned smallest = range.subnet.prefix;
-  if (range.block_size == 0) {
-    return std::max(range.subnet.ip.is_v4() ? kBlockSizeV4 : kBlockSizeV6, smallest);
-  }
-  if (range.block_size < smallest || range.block_size > largest) {
+// 0: the default.
+unsigned block_size_in(const Cidr& subnet, const Reader& place, unsigned size) {
+  const unsigned largest = subnet.ip.bits() - kMinHostBits;
+  const unsigned smallest = subnet.prefix;
+  if (size == 0) return std::max(subnet.ip.is_v4() ? kBlockSizeV4 : kBlockSizeV6, smallest);
+  if (size < smallest || size > largest) {
     // Not a place of its own: the table knows no subnet, and takes the value.
-    throw Error(
-        Code::kInvalidConfig,
-        cat(place.path(), ": blockSize ", range.block_size, ": expected a prefix length from ",
-            smallest, ", that of the subnet, to ", largest, ", which has four addresses"));
+    throw Error(Code::kInvalidConfig,
+                cat(place.path(), ": blockSize ", size, ": expected a prefix length from ",
+                    smallest, ", that of the subnet, to ", largest, ", which has four addresses"));
   }
-  return range.block_size;
+  return size;
 }
 
 // The reference allocates these two where the config names them; hosts of the segment do not take
@@ -135,25 +126,17 @@ void refuse_exclusions(const Reader& place, const Range& range) {
 Range range_from(const Reader& place) {
   Written written;
   cni::read_keys(place, kRangeKeys, written);
-  try {
-    const auto ends =
-        cni::AddressRange::make(written.subnet, written.start, written.end, written.gateway);
-    Range out{.subnet = ends.subnet,
-              .start = ends.start,
-              .end = ends.end,
-              .gateway = ends.gateway,
-              .block_size = block_size_of(place, written),
-              .exclude = std::move(written.exclude)};
-    refuse_ends(place, out);
-    refuse_exclusions(place, out);
-    if (!out.first_block()) place.fail("all its addresses are excluded, or the gateway");
-    return out;
-  } catch (const Error& e) {
-    const bool begins_with_key =
-        e.details().starts_with("subnet") || e.details().starts_with("range");
-    if (!begins_with_key) throw;
-    throw Error(e.code(), e.what(), cat(place.path(), ".", e.details()));
-  }
+  const leases::Range whole = written.range.whole(place);
+  Range out{.subnet = whole.subnet,
+            .start = whole.start,
+            .end = whole.end,
+            .gateway = whole.gateway,
+            .block_size = block_size_in(whole.subnet, place, written.block_size),
+            .exclude = std::move(written.exclude)};
+  refuse_ends(place, out);
+  refuse_exclusions(place, out);
+  if (!out.first_block()) place.fail("all its addresses are excluded, or the gateway");
+  return out;
 }
 
 // A block is of one range, so that a node that has it knows what it may give out.
@@ -202,10 +185,6 @@ void read_sets(const Reader& list, Parsed& out) {
   for (const Reader& set : list.elements()) add_set(set.elements(), out);
 }
 
-constexpr cni::Key as_in_ranges(const char* name, Type type) {
-  return {.name = name, .description = "as in `ipam.ranges`", .type = type};
-}
-
 constexpr cni::Key block_size_as_in_ranges() {
   cni::Key key = as_in_ranges("blockSize", Type::kInteger);
   key.minimum = 1;
@@ -221,12 +200,7 @@ constexpr cni::Key exclude_as_in_ranges() {
 
 constexpr auto kIpamKeys = cni::keys(
     cni::described<Parsed>({.name = "type"}),
-    cni::custom<read_sets>({.name = "ranges",
-                            .description = "range sets: an attachment gets **one address from each "
-                                           "set**; the ranges of a set form one pool",
-                            .type = Type::kObject,
-                            .lists = 2,
-                            .keys = kRangeKeys}),
+    cni::custom<read_sets>(leases::range_sets(kRangeKeys)),
     cni::described<Parsed>({.name = "subnet",
                             .description = "short form: a set of one range, placed before those of "
                                            "`ranges`. The next five keys need it",
@@ -308,18 +282,14 @@ constinit const cni::Manual kManual{
 
 Conf Conf::parse(const cni::Request& request) {
   const Reader root = request.reader();
-  const Reader ipam = root["ipam"];
-  if (!ipam.present()) ipam.refuse("IPAM config missing 'ipam' key");
+  leases::require_ipam(root);
   Parsed out;
   refuse_runtime_ranges(root);
   leases::read_request_args(request.args, out.conf.leases);
   cni::read_keys(root, kKeys, out);
   leases::Conf& leases = out.conf.leases;
   if (leases.data_dir.empty()) leases.data_dir = names::kHostLocalDataDir;
-  if (leases.sets.empty()) {
-    throw Error(Code::kInvalidConfig, "no IP ranges specified",
-                "ipam.ranges: expected a range, here or in ipam.subnet");
-  }
+  leases::require_ranges(leases);
   leases::check_together(leases.sets, request.version);
   leases.segment = leases::Segment::of(request);
   out.conf.pool.data_dir = std::filesystem::absolute(leases.data_dir);  // as the agent needs it

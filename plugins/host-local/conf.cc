@@ -16,12 +16,10 @@ namespace {
 
 using leases::Range;
 using leases::RangeSet;
+using leases::WrittenRange;
 using netlink::Cidr;
-using netlink::Ip;
 
 using cni::cat;
-using cni::Code;
-using cni::Error;
 using cni::Reader;
 using cni::Type;
 
@@ -34,22 +32,20 @@ struct Parsed {
   bool lacks_ranges = false;  // of those, as they were skipped
 };
 
-// A range before its defaults are applied.
 struct Written {
-  std::optional<Cidr> subnet;
+  leases::WrittenRange range;
   std::optional<netlink::Family> pod_cidr;  // in place of the subnet
-  std::optional<Ip> start, end, gateway;
 };
 
-void read_subnet(const Reader& place, Written& range) {
+void read_subnet(const Reader& place, Written& out) {
   if (!place.present() || place.as_string().empty()) {
     place.refuse("IP <nil> not v4 nor v6",
                  "expected the subnet of the range, for example 10.1.2.0/24");
   }
-  range.pod_cidr = cni::pod_cidr_family(place.as_string());
-  if (range.pod_cidr) return;
-  range.subnet = place.as_cidr();
-  if (range.subnet->ip.is_v4() && place.as_string().find(':') != std::string::npos) {
+  out.pod_cidr = cni::pod_cidr_family(place.as_string());
+  if (out.pod_cidr) return;
+  out.range.subnet = place.as_cidr();
+  if (out.range.subnet->ip.is_v4() && place.as_string().find(':') != std::string::npos) {
     place.fail("IPNet IP and Mask version mismatch");
   }
 }
@@ -62,16 +58,9 @@ constexpr auto kRangeKeys = cni::keys(
          .type = Type::kCidr,
          .enumeration = cni::kPodCidrWords,
          .required = true}),
-    cni::key<&Written::start>({.name = "rangeStart",
-                               .description = "first address to allocate, inclusive",
-                               .default_text = "network + 1"}),
-    cni::key<&Written::end>({.name = "rangeEnd",
-                             .description = "last address to allocate, inclusive",
-                             .default_text = "IPv4: broadcast - 1; IPv6: last of the subnet"}),
-    cni::key<&Written::gateway>({.name = "gateway",
-                                 .description = "returned with the address, never allocated from "
-                                                "this range; may lie outside the subnet",
-                                 .default_text = "network + 1"}));
+    cni::key<&Written::range, &WrittenRange::start>(leases::kRangeStart),
+    cni::key<&Written::range, &WrittenRange::end>(leases::kRangeEnd),
+    cni::key<&Written::range, &WrittenRange::gateway>(leases::kGateway));
 
 // Empty: not to be read.
 std::optional<Cidr> pod_cidr_at(const Reader& place, netlink::Family family, Parsed& out) {
@@ -85,16 +74,12 @@ std::optional<Cidr> pod_cidr_at(const Reader& place, netlink::Family family, Par
 
 // Empty: a pod CIDR that is not to be read.
 std::optional<Range> range_from(const Reader& place, Parsed& out) {
-  Written range;
-  cni::read_keys(place, kRangeKeys, range);
-  if (range.pod_cidr) range.subnet = pod_cidr_at(place["subnet"], *range.pod_cidr, out);
+  Written written;
+  cni::read_keys(place, kRangeKeys, written);
+  WrittenRange& range = written.range;
+  if (written.pod_cidr) range.subnet = pod_cidr_at(place["subnet"], *written.pod_cidr, out);
   if (!range.subnet) return std::nullopt;
-  try {
-    return Range::make(*range.subnet, range.start, range.end, range.gateway);
-  } catch (const Error& e) {
-    throw Error(e.code(), e.what(),
-                cat(place.path(), ".", e.details()));  // which begins with a key
-  }
+  return range.whole(place);
 }
 
 // Numbered in the order of the result, as in the names last_reserved_ip.N.
@@ -118,15 +103,17 @@ void read_sets(const Reader& list, Parsed& out) {
   for (const Reader& set : list.elements()) add_set(set.elements(), out);
 }
 
-constexpr cni::Key of_old_style(const char* name, Type type, const char* description) {
-  return {.name = name, .description = description, .type = type, .or_empty = true};
+constexpr cni::KeyOf<Parsed> of_old_style(const char* name) {
+  cni::Key key = leases::as_in_ranges(name, Type::kIp);
+  key.or_empty = true;
+  return {key};
 }
 
-constexpr cni::Key subnet_of_old_style() {
-  cni::Key key = of_old_style("subnet", Type::kCidr,
-                              "short form: a set of one range, placed before those of `ranges`. "
-                              "Without it the next three keys are ignored");
-  key.enumeration = cni::kPodCidrWords;
+constexpr cni::Key ip_ranges() {
+  cni::Key key = leases::range_sets(kRangeKeys);
+  key.name = "ipRanges";
+  key.description = "range sets as in `ipam.ranges`, placed before all others";
+  key.folded = true;
   return key;
 }
 
@@ -142,16 +129,14 @@ constexpr auto kIpamKeys = cni::keys(
          .description =
              "path of a file with this node's pod CIDRs, for `usePodCidr`: flanneld's "
              "`/run/flannel/subnet.env`, or a network in each line. DEL does not read it"}),
-    cni::custom<read_sets>({.name = "ranges",
-                            .description = "range sets: an attachment gets **one address from each "
-                                           "set**; the ranges of a set form one pool",
-                            .type = Type::kObject,
-                            .lists = 2,
-                            .keys = kRangeKeys}),
-    cni::described<Parsed>(subnet_of_old_style()),
-    cni::described<Parsed>(of_old_style("rangeStart", Type::kIp, "as in `ipam.ranges`")),
-    cni::described<Parsed>(of_old_style("rangeEnd", Type::kIp, "as in `ipam.ranges`")),
-    cni::described<Parsed>(of_old_style("gateway", Type::kIp, "as in `ipam.ranges`")),
+    cni::custom<read_sets>(leases::range_sets(kRangeKeys)),
+    cni::described<Parsed>({.name = "subnet",
+                            .description = "short form: a set of one range, placed before those of "
+                                           "`ranges`. Without it the next three keys are ignored",
+                            .type = Type::kCidr,
+                            .enumeration = cni::kPodCidrWords,
+                            .or_empty = true}),
+    of_old_style("rangeStart"), of_old_style("rangeEnd"), of_old_style("gateway"),
     cni::ipam_routes_key<&Parsed::conf, &leases::Conf::routes>(),
     cni::key<&Parsed::conf, &leases::Conf::data_dir>(leases::kDataDir),
     cni::key<&Parsed::conf, &leases::Conf::resolv_conf>(leases::kResolvConf));
@@ -166,15 +151,8 @@ void read_ipam(const Reader& ipam, Parsed& out) {
 
 void read_runtime_ips(const Reader& list, Parsed& out) { leases::read_requested(list, out.conf); }
 
-constexpr auto kRuntimeKeys =
-    cni::keys(cni::custom<read_runtime_ips>(leases::kRuntimeIps),
-              cni::custom<read_sets>(
-                  {.name = "ipRanges",
-                   .description = "range sets as in `ipam.ranges`, placed before all others",
-                   .type = Type::kObject,
-                   .lists = 2,
-                   .keys = kRangeKeys,
-                   .folded = true}));
+constexpr auto kRuntimeKeys = cni::keys(cni::custom<read_runtime_ips>(leases::kRuntimeIps),
+                                        cni::custom<read_sets>(ip_ranges()));
 
 constexpr auto kKeys = cni::keys(
     cni::described<Parsed>({.name = "name",
@@ -189,8 +167,7 @@ constexpr auto kKeys = cni::keys(
 
 Parsed read_conf(const cni::Request& request, PodCidrs pod_cidrs) {
   const Reader root = request.reader();
-  const Reader ipam = root["ipam"];
-  if (!ipam.present()) ipam.refuse("IPAM config missing 'ipam' key");
+  leases::require_ipam(root);
   Parsed out{.pod_cidrs = pod_cidrs};
   leases::read_request_args(request.args, out.conf);
   cni::read_keys(root, kKeys, out);
@@ -199,9 +176,7 @@ Parsed read_conf(const cni::Request& request, PodCidrs pod_cidrs) {
 }
 
 void require_ranges(const Parsed& out) {
-  if (out.conf.sets.empty() && !out.lacks_ranges)
-    throw Error(Code::kInvalidConfig, "no IP ranges specified",
-                "ipam.ranges: expected a range, here or in ipam.subnet");
+  if (!out.lacks_ranges) leases::require_ranges(out.conf);
 }
 
 }  // namespace

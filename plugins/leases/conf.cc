@@ -54,6 +54,25 @@ void read_requested(const Reader& list, Conf& conf) {
   }
 }
 
+Range WrittenRange::whole(const Reader& place) const {
+  try {
+    return Range::make(subnet.value(), start, end, gateway);
+  } catch (const Error& e) {  // whose details begin with the key
+    throw Error(e.code(), e.what(), cat(place.path(), ".", e.details()));
+  }
+}
+
+void require_ipam(const Reader& root) {
+  const Reader ipam = root["ipam"];
+  if (!ipam.present()) ipam.refuse("IPAM config missing 'ipam' key");
+}
+
+void require_ranges(const Conf& conf) {
+  if (!conf.sets.empty()) return;
+  throw Error(Code::kInvalidConfig, "no IP ranges specified",
+              "ipam.ranges: expected a range, here or in ipam.subnet");
+}
+
 void check_together(const std::vector<RangeSet>& sets, cni::Version version) {
   const auto v4 =
       std::ranges::count_if(sets, [](const RangeSet& set) { return set.ranges[0].start.is_v4(); });

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -44,6 +45,41 @@ inline constexpr cni::Key kRuntimeIps{.name = "ips",
                                       .description = "requested addresses, after those of `args`",
                                       .type = cni::Type::kIpOrCidr,
                                       .lists = 1};
+/// A range as a config has it, before its defaults are applied.
+struct WrittenRange {
+  std::optional<Cidr> subnet;
+  std::optional<Ip> start, end, gateway;
+
+  /// The range at place, whose subnet is known. \throws cni::Error(kInvalidConfig).
+  Range whole(const cni::Reader& place) const;
+};
+inline constexpr cni::Key kRangeStart{.name = "rangeStart",
+                                      .description = "first address to allocate, inclusive",
+                                      .default_text = "network + 1"};
+inline constexpr cni::Key kRangeEnd{
+    .name = "rangeEnd",
+    .description = "last address to allocate, inclusive",
+    .default_text = "IPv4: broadcast - 1; IPv6: last of the subnet"};
+inline constexpr cni::Key kGateway{.name = "gateway",
+                                   .description =
+                                       "returned with the address, never allocated from "
+                                       "this range; may lie outside the subnet",
+                                   .default_text = "network + 1"};
+/// `ipam.ranges`, and others of its kind, whose ranges have these keys.
+constexpr cni::Key range_sets(cni::KeyList range_keys) {
+  return {.name = "ranges",
+          .description =
+              "range sets: an attachment gets **one address from each set**; the ranges "
+              "of a set form one pool",
+          .type = cni::Type::kObject,
+          .lists = 2,
+          .keys = range_keys};
+}
+/// A key of `ipam` that is one of a range in the short form.
+constexpr cni::Key as_in_ranges(const char* name, cni::Type type) {
+  return {.name = name, .description = "as in `ipam.ranges`", .type = type};
+}
+
 /// `ipam.dataDir`.
 inline constexpr cni::Key kDataDir{
     .name = "dataDir",
@@ -56,6 +92,10 @@ inline constexpr cni::Key kResolvConf{
         "path of a resolv.conf(5) file; its `nameserver`, `domain`, `search` and "
         "`options` are returned as DNS"};
 
+/// \throws cni::Error(kInvalidConfig): there is no `ipam`.
+void require_ipam(const cni::Reader& root);
+/// \throws cni::Error(kInvalidConfig): there are no sets.
+void require_ranges(const Conf& conf);
 /// \throws cni::Error(kInvalidConfig) where two sets have an address in common, or results of the
 /// version cannot have one of each.
 void check_together(const std::vector<RangeSet>& sets, cni::Version version);
