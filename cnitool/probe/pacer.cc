@@ -14,6 +14,12 @@ Pacer::Pacer(const Pace& pace, int stop)
       end_(pace.end),
       stop_(stop) {}
 
+void Pacer::count() {
+  constexpr auto kMostBehind =
+      std::chrono::milliseconds(10);  // what sleeping is exact to, at least
+  next_ = std::max(next_, steady_clock::now() - kMostBehind) + gap_;
+}
+
 bool Pacer::wait() {
   while (!is_over_) {
     const auto now = steady_clock::now();
@@ -21,9 +27,7 @@ bool Pacer::wait() {
     const auto left = std::chrono::ceil<std::chrono::milliseconds>(std::max(next_ - now, {}));
     is_over_ = now >= end_ || ::poll(&stop, 1, static_cast<int>(left.count())) > 0;
     if (is_over_ || steady_clock::now() < next_) continue;
-    constexpr auto kMostBehind =
-        std::chrono::milliseconds(10);  // what sleeping is exact to, at least
-    next_ = std::max(next_, now - kMostBehind) + gap_;
+    count();
     return true;
   }
   return false;

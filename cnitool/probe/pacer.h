@@ -6,12 +6,17 @@
 
 namespace tool::probe {
 
-/// Keeps packets that are sent one by one to the pace of the others.
+/// Keeps packets to a pace.
 class Pacer {
  public:
   /// stop: as of Watched.
   Pacer(const Pace& pace, int stop);
-  /// Returns where the next packet may be sent. False: the user wants an end, or the time is over.
+  /// When the next packet may be sent, for those who have their own way of waiting.
+  std::chrono::steady_clock::time_point next() const { return next_; }
+  /// That packet is sent now.
+  void count();
+  /// Returns where the next packet may be sent, and counts it. False: the user wants an end, or the
+  /// time is over.
   bool wait();
   /// Whether wait() has returned false.
   bool is_over() const { return is_over_; }

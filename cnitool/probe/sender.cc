@@ -12,6 +12,7 @@
 #include <cstdint>
 #include <cstring>
 
+#include "cnitool/probe/pacer.h"
 #include "netlink/raw_socket.h"
 #include "netlink/types/error.h"
 
@@ -248,13 +249,12 @@ class Round {
 
   bool send_all(const Pace& pace) {
     end_ = pace.end;
-    const auto gap = std::chrono::nanoseconds(1'000'000'000 / std::max(1U, pace.per_second));
-    auto next = Clock::now();
+    Pacer pacer(pace, watched_.stop);
     for (std::size_t i = 0; i < shots_.size(); ++i) {
       Shot& shot = shots_[i];
       if (shot.answer.kind != Answer::Kind::kNone) continue;
-      if (!wait_until(next, false)) return false;
-      next = std::max(next + gap, Clock::now() - gap);
+      if (!wait_until(pacer.next(), false)) return false;
+      pacer.count();
       shot.packet.number = static_cast<std::uint16_t>(i);
       const int error = senders_[shot.sender].send(shot.packet);
       if (error != 0) answer(shot, {.kind = Answer::Kind::kNotSent, .error = error});
