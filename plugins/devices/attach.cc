@@ -11,6 +11,8 @@
 #include "libcni/config/args.h"
 #include "libcni/config/json.h"
 #include "libcni/plugin/delegate.h"
+#include "netlink/route/socket.h"
+#include "plugins/devices/protocol/link_id.h"
 #include "plugins/names/networks.h"
 
 namespace devices {
@@ -101,6 +103,21 @@ std::string key_of(const json& config) {
   return cat(config["name"].dump(), config["type"].dump(), config.value("ipam", json()).dump());
 }
 
+// By its name another link may have been meant: somebody may have renamed them since patchbay-agent
+// looked. One that does not exist is an error of the delegate.
+void require_link(const std::string& id, const json& config) {
+  const auto name = config.find("device");
+  if (!is_mac_id(id) || name == config.end() || !name->is_string()) return;
+  const auto link = netlink::RouteSocket().find(name->get<std::string>());
+  if (!link) return;
+  const netlink::Mac mac = link->permanent_mac.value_or(link->mac);
+  if (link_id(mac) == id) return;
+  throw Error(
+      Code::kTryAgainLater,
+      cat("link '", link->name, "' is another one: its permanent MAC address is ", mac.str()),
+      "patchbay-agent looks for the link of the device");
+}
+
 // The namespace itself is not locked: every user can open it, and so lock it.
 netlink::Fd lock_pod(const Ledger& ledger, const netlink::NetNs& pod, const std::string& path) try {
   return ledger.lock_pod(pod.id().str());
@@ -175,6 +192,7 @@ Delegates::Call Delegates::call(std::size_t index, Command command,
 cni::Result Delegates::add() const {
   cni::Result result;
   std::string printed;
+  require_link(entry_.id, (*configs_)[0]);
   for (std::size_t i = 0; i < size(); ++i) {
     const Call one = call(i, Command::kAdd, printed);
     result = cni::delegate_add(one.delegate, one.request);

@@ -275,6 +275,29 @@ class WithoutAgent(LedgerTest):
         self.remove(None, container=one.name)
         self.assertEqual((ledger.holders(), ledger.devices()), ({}, []))
 
+    def test_a_link_that_has_the_name_of_the_device_by_now_does_not_get_into_the_pod(self):
+        make_nic("dev0")
+        mac = json.loads(run("ip", "-j", "link", "show", "dev0"))[0]["address"]
+        device = f"netdev:{mac.replace(':', '-')}"
+        boot = open("/proc/sys/kernel/random/boot_id", encoding="utf-8").read().strip()
+        claim = {"uid": "c1", "namespace": "shop", "name": "c", "request": "nic", "device": "d", "share": "",
+                 "cdi": [], "parts": 1, "boot": boot}
+        ledger.put(device, plugins=nic("dev0"), pod=pod_of("web-0"), promised=1, claim=claim, format=2)
+        run("ip", "link", "set", "dev0", "name", "dev1")
+        run("ip", "link", "add", "dev0", "address", "02:00:5e:00:00:99", "type", "veth", "peer", "name", "other0")
+        pod = self.pod()
+        before = snapshot(), pod_snapshot(pod)
+        self.assert_error(self.call("ADD", pod), 11, f"attach device '{device}' as 'net1': link 'dev0' is another one: "
+                          "its permanent MAC address is 02:00:5e:00:00:99")
+        self.assert_same(before[0], ignore=ignore)
+        self.assert_same(before[1], pod_snapshot(pod))
+        run("ip", "link", "del", "dev0")
+        self.assert_error(self.call("ADD", pod), None, "dev0")
+        run("ip", "link", "set", "dev1", "name", "dev0")
+        self.add(pod)
+        self.ping(pod, "10.50.0.1")
+        self.remove(pod)
+
     @suite.cases([("is silent", None), ("answers garbage", b"nonsense\n"), ("answers half a line", b'{"devices":'),
                   ("answers with an ID that is a path", b'{"devices":["../../etc/passwd"]}\n'),
                   ("answers 300 kB", b"[" * 300_000 + b"\n"), ("nests deeply", b'{"devices":' + b"[" * 500 + b"\n")])

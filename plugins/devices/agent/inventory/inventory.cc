@@ -9,6 +9,7 @@
 
 #include "libcni/common/error.h"
 #include "netlink/route/socket.h"
+#include "plugins/devices/protocol/link_id.h"
 #include "plugins/names/drivers.h"
 #include "plugins/state/ledger_entry.h"
 
@@ -76,8 +77,6 @@ std::string own_reason(const NodeLinks& node, const Stack& stack, const Link& li
   }
   return {};
 }
-
-constexpr std::string_view kOfLink = "netdev:";
 
 /// The links that are left when those of PCI and auxiliary devices are taken.
 class Assembly {
@@ -173,7 +172,7 @@ class Assembly {
 
   // host-device takes the first link of a device alone.
   void add_further(const Link& link, const std::string& hardware) {
-    Device device{.id = cat(kOfLink, link.name)};
+    Device device{.id = link_id(link.name)};
     set_link(device, link);
     device.kept_back = cat("further link of device ", hardware);
     device.forcible = false;
@@ -181,12 +180,9 @@ class Assembly {
   }
 
   void add(const Link& link) {
-    std::string identity = link.name;
-    if (link.kind.empty() && link.permanent_mac && macs_[link.permanent_mac->str()] == 1) {
-      identity = link.permanent_mac->str();
-      std::ranges::replace(identity, ':', '-');
-    }
-    Device device{.id = cat(kOfLink, identity)};
+    const bool has_mac =
+        link.kind.empty() && link.permanent_mac && macs_[link.permanent_mac->str()] == 1;
+    Device device{.id = has_mac ? link_id(*link.permanent_mac) : link_id(link.name)};
     set_link(device, link);
     keep(std::move(device));
   }
@@ -232,7 +228,7 @@ std::map<int, std::string> exclusions(const NodeLinks& node) {
   return out;
 }
 
-bool is_hardware_id(std::string_view id) { return !id.starts_with(kOfLink); }
+bool is_hardware_id(std::string_view id) { return !id.starts_with(kLinkId); }
 
 bool is_healthy(const Device& device) {
   if (!device.link) return names::is_user_space_driver(device.driver);
