@@ -3,6 +3,7 @@
 #include <climits>
 #include <cstdlib>
 #include <cstring>
+#include <utility>
 
 #include "libcni/plugin/node_tool.h"
 
@@ -69,7 +70,9 @@ SavedTable decode_saved(std::string_view text) {
     if (words[0].starts_with(':')) {
       out.chains[words[0].substr(1)] = words[1];
     } else if (words[0] == "-A") {
-      out.rules.push_back({words[1], {words.begin() + 2, words.end()}});
+      std::string chain = std::move(words[1]);
+      words.erase(words.begin(), words.begin() + 2);
+      out.rules.push_back({std::move(chain), std::move(words)});
     }
   }
   return out;

@@ -99,10 +99,15 @@ std::string in_quotes(std::string_view text) {
   return out += '"';
 }
 
+std::string in_quotes(const cni::Words& words) {
+  std::string out;
+  for (const std::string& word : words) out += netlink::cat(" ", in_quotes(word));
+  return out;
+}
+
 bool Tables::has_chain(const nf::ChainId& chain) {
   if (variant_ == XtablesVariant::kNft) return socket_ != nullptr && socket_->has_chain(chain);
-  return nf::legacy_mentions(family_of(chain), chain.table, chain.chain) &&
-         saved(chain).chains.contains(chain.chain);
+  return legacy_mentions(chain, chain.chain) && saved(chain).chains.contains(chain.chain);
 }
 
 std::vector<nf::Rule> Tables::rules(const nf::ChainId& chain, const Filter& filter) {
@@ -146,15 +151,20 @@ std::vector<nf::Rule> Tables::next_jumps(const nf::ChainId& from, const nf::Chai
 }
 
 std::vector<cni::Words> Tables::saved_rules(const nf::ChainId& chain) {
-  const bool any = variant_ == XtablesVariant::kNft
-                       ? has_chain(chain)
-                       : nf::legacy_mentions(family_of(chain), chain.table, names::kChainPrefix);
+  const bool any = variant_ == XtablesVariant::kNft ? has_chain(chain)
+                                                    : legacy_mentions(chain, names::kChainPrefix);
   std::vector<cni::Words> out;
   if (!any) return out;
   for (const cni::SavedRule& rule : saved(chain).rules) {
     if (rule.chain == chain.chain) out.push_back(rule.words);
   }
   return out;
+}
+
+// The kernel returns the whole table each time.
+bool Tables::legacy_mentions(const nf::ChainId& chain, std::string_view text) const {
+  return saved_.contains({chain.family, chain.table}) ||
+         nf::legacy_mentions(family_of(chain), chain.table, text);
 }
 
 const cni::SavedTable& Tables::saved(const nf::ChainId& chain) {

@@ -28,6 +28,8 @@ netlink::Family family_of(const netlink::nf::ChainId& chain);
 
 /// One word of iptables-restore's input.
 std::string in_quotes(std::string_view text);
+/// All words, each after a space.
+std::string in_quotes(const cni::Words& words);
 
 /// The ID in a comment that is start, the ID and a quotation mark; empty: it is none of these.
 std::string id_in(const std::string& comment, const std::string& start);
@@ -60,6 +62,7 @@ class Tables {
   std::vector<netlink::nf::Rule> next_jumps(const netlink::nf::ChainId& from,
                                             const netlink::nf::ChainId& to,
                                             const std::vector<netlink::nf::Rule>& own);
+  bool legacy_mentions(const netlink::nf::ChainId& chain, std::string_view text) const;
   const cni::SavedTable& saved(const netlink::nf::ChainId& chain);
 
   netlink::nf::NfSocket* socket_;

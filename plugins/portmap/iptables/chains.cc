@@ -79,9 +79,7 @@ bool has_saved(Tables& tables, Family family, const RuleText& rule, Existing& se
   if (!wanted.back().starts_with(names::kHostPortPrefix)) return false;
   for (const cni::Words& one : saved) {
     if (!leads_to(one, wanted.back())) continue;
-    std::string text;
-    for (const std::string& word : one) text += cat(" ", plugins::xt::in_quotes(word));
-    seen.damaged.push_back({rule.table, rule.chain, text});
+    seen.damaged.push_back({rule.table, rule.chain, plugins::xt::in_quotes(one)});
   }
   return false;
 }
@@ -346,16 +344,16 @@ std::vector<Owner> owners(nf::NfSocket* socket, const std::string& network) {
   return out;
 }
 
-std::optional<XtablesVariant> variant_with(nf::NfSocket* socket, Family family,
-                                           const Owner& owner) {
+std::optional<Tables> tables_with(nf::NfSocket* socket, Family family, const Owner& owner) {
   for (const auto variant : cni::kXtablesVariants) {
-    if (Tables(socket, variant).has_chain(nat(family, chain_of(owner)))) return variant;
+    Tables tables(socket, variant);
+    if (tables.has_chain(nat(family, chain_of(owner)))) return tables;
   }
   return std::nullopt;
 }
 
 bool has_chain(nf::NfSocket* socket, const Owner& owner) {
-  return variant_with(socket, Family::kIpv4, owner) || variant_with(socket, Family::kIpv6, owner);
+  return tables_with(socket, Family::kIpv4, owner) || tables_with(socket, Family::kIpv6, owner);
 }
 
 nf::ChainId id_of(Family family, const RuleText& rule) {

@@ -41,9 +41,9 @@ std::optional<std::string> missing(netlink::nf::NfSocket* socket, const Attachme
 void check(netlink::nf::NfSocket* socket, const Attachment& attachment,
            const std::vector<Mapping>* unrecorded = nullptr);
 
-/// The variant that has a chain for the container and network; nullopt if neither has.
-std::optional<plugins::XtablesVariant> variant_with(netlink::nf::NfSocket* socket, Family family,
-                                                    const Owner& owner);
+/// Those of the variant that has a chain for the container and network; nullopt if neither has.
+std::optional<plugins::xt::Tables> tables_with(netlink::nf::NfSocket* socket, Family family,
+                                               const Owner& owner);
 bool has_chain(netlink::nf::NfSocket* socket, const Owner& owner);
 /// Whether it is one that add() made, not the reference plugin.
 bool has_own_chain(netlink::nf::NfSocket* socket, const Owner& owner);

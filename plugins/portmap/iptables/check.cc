@@ -97,25 +97,22 @@ std::optional<std::string> missing(nf::NfSocket* socket, const Attachment& attac
                                    const std::vector<Mapping>* unrecorded) {
   for (const Family family : netlink::kFamilies) {
     if (!attachment.has(family)) continue;
-    const auto variant = variant_with(socket, family, attachment.owner);
-    if (!variant) {
+    auto tables = tables_with(socket, family, attachment.owner);
+    if (!tables) {
       return not_found(
           family, cat("chain ", chain_of(attachment.owner), " not found in iptables table nat"));
     }
-    Tables tables(socket, *variant);
-    const bool is_ours = unrecorded == nullptr || has_exceptions(tables, family, attachment.owner);
+    const bool is_ours = unrecorded == nullptr || has_exceptions(*tables, family, attachment.owner);
     const Wanted wanted = wanted_of(family, attachment, is_ours ? nullptr : unrecorded);
-    if (auto why = missing_of(tables, wanted)) return why;
+    if (auto why = missing_of(*tables, wanted)) return why;
   }
   return std::nullopt;
 }
 
 bool has_own_chain(nf::NfSocket* socket, const Owner& owner) {
   return std::ranges::any_of(netlink::kFamilies, [&](Family family) {
-    const auto variant = variant_with(socket, family, owner);
-    if (!variant) return false;
-    Tables tables(socket, *variant);
-    return has_exceptions(tables, family, owner);
+    auto tables = tables_with(socket, family, owner);
+    return tables && has_exceptions(*tables, family, owner);
   });
 }
 
