@@ -20,12 +20,16 @@ struct Context {
   const StateDir* state;          ///< null without state files
 };
 
+/// Ports in iptables whose owners have no state file that names them.
+using Lost = std::vector<std::pair<Key, Tag>>;
+
 /// The changes of an ADD: plan() in conflict.h.
 struct Plan {
   const Attachment& wanted;
   std::optional<Attachment> before;  ///< what the attachment has
   std::vector<Claim> granted;        ///< without claims that another network of the container has
   std::vector<Attachment> losers;    ///< other containers' attachments, with the claims they lose
+  Lost lost = {};
 };
 
 /// Selects the mappings that GC removes. Called for each tag of a mapping, and for each container

@@ -76,12 +76,15 @@ void refuse_owner(const StateDir& state, const Tag& tag, const Key& key) {
   }
 }
 
-// All networks of the container lose the port: rules of the next one would match instead.
-void put_losers(const StateDir& state, const Tag& tag, const Key& key,
+// All networks of the container lose the port: rules of the next one would match instead. False:
+// no state file says what they have.
+bool put_losers(const StateDir& state, const Tag& tag, const Key& key,
                 std::vector<Attachment>& losers) {
+  bool is_known = false;
   for (Attachment& one : attachments_of(state, tag.container())) {
     const Claim* const theirs = one.claim_of(key);
     if (theirs == nullptr) continue;
+    is_known = true;
     const auto known = std::ranges::find_if(
         losers, [&](const Attachment& loser) { return loser.owner == one.owner; });
     std::vector<Claim> lost{*theirs};
@@ -92,6 +95,7 @@ void put_losers(const StateDir& state, const Tag& tag, const Key& key,
     one.claims = std::move(lost);
     losers.push_back(std::move(one));
   }
+  return is_known;
 }
 
 }  // namespace
@@ -113,7 +117,8 @@ Plan plan(const Context& context, const Attachment& wanted, OnConflict policy) {
         continue;
       }
       if (policy != OnConflict::kReplace) refuse_owner(*context.state, tag, key);
-      put_losers(*context.state, tag, key, out.losers);
+      const bool is_known = put_losers(*context.state, tag, key, out.losers);
+      if (!is_known && backend == &iptables::kBackend) out.lost.emplace_back(key, tag);
     }
   }
   return out;

@@ -57,7 +57,7 @@ void put_own(const Context& context, const Conf& conf, Attachment wanted) {
     iptables::remove(context.socket, wanted.owner);
     // plan() may have made them, by the rules of the reference plugin.
     for (const Claim& claim : wanted.claims)
-      PortClaims(*context.state).release(claim.key, wanted.owner);
+      PortClaims(*context.state).release(claim.key, wanted.tag());
   }
   if (context.socket != nullptr) reference::remove(*context.socket, wanted);
   put_attachment(*context.state, wanted);
@@ -75,7 +75,7 @@ void put_reference(const Context& context, const Conf& conf, const Attachment& a
   nft::kBackend.remove(context, before);
   if (!is_iptables) iptables::remove(context.socket, attachment.owner);
   for (const Claim& claim : before.claims)
-    PortClaims(*context.state).release(claim.key, attachment.owner);
+    PortClaims(*context.state).release(claim.key, attachment.tag());
 }
 
 }  // namespace

@@ -58,9 +58,9 @@ void PortClaims::put(const Key& key, const Owner& owner) const {
   claims.replace_link(file_name(key), Tag(owner).str(), Dir::kAside);
 }
 
-bool PortClaims::release(const Key& key, const Owner& owner) const {
+bool PortClaims::release(const Key& key, const Tag& owner) const {
   const auto claims = dir_.sub(kClaims);
-  if (!claims || claims->read_link(file_name(key)) != Tag(owner).str()) return false;
+  if (!claims || claims->read_link(file_name(key)) != owner.str()) return false;
   return claims->remove(file_name(key));
 }
 

@@ -23,7 +23,7 @@ class PortClaims {
   Tag claimant(const Key& key) const;
   void put(const Key& key, const Owner& owner) const;
   /// False if another attachment owns the key; its claim stays.
-  bool release(const Key& key, const Owner& owner) const;
+  bool release(const Key& key, const Tag& owner) const;
   /// Releases all claims whose tag is stale: lists the directory.
   void release_if(const std::function<bool(const Tag& tag)>& is_stale) const;
   /// Removes what a process that was killed has left.

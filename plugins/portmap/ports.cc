@@ -12,6 +12,7 @@
 #include "plugins/portmap/conflict.h"
 #include "plugins/portmap/flush.h"
 #include "plugins/portmap/iptables/chains.h"
+#include "plugins/portmap/iptables/lost_claims.h"
 #include "plugins/portmap/port_claims.h"
 #include "plugins/portmap/predecessors.h"
 #include "plugins/portmap/reference/reference.h"
@@ -47,6 +48,7 @@ void map_locked(const Context& context, const Attachment& attachment, OnConflict
     const bool is_of_nft = loser.backend == BackendName::kNftables;
     if (!is_nft || !is_of_nft) functions_of(loser.backend).remove(context, loser);
   }
+  iptables::release_lost(context, todo.lost);
   functions_of(attachment.backend).apply(context, todo);
   if (is_moved) functions_of(before->backend).remove(context, *before);
   if (!before && !is_nft) nft::kBackend.remove(context, attachment);  // if the state file was lost

@@ -29,13 +29,16 @@ RestoreTool require_restore(netlink::Family family) {
                                         " is in none of PATH, /usr/sbin and /sbin"));
 }
 
+RestoreTool require_restore_of(XtablesVariant variant, netlink::Family family,
+                               const std::string& what) {
+  if (const auto file = cni::find_iptables(family, variant, "restore")) return {*file, variant};
+  const char* const name = variant == XtablesVariant::kLegacy ? "legacy" : "nft";
+  throw cni::Error(Code::kInternal, cat(what, " of the ", name, " iptables: no ", name,
+                                        " iptables-restore is installed"));
+}
+
 RestoreTool require_legacy_restore(netlink::Family family, const std::string& chain) {
-  if (const auto file = cni::find_iptables(family, XtablesVariant::kLegacy, "restore")) {
-    return RestoreTool{*file, XtablesVariant::kLegacy};
-  }
-  throw cni::Error(Code::kInternal,
-                   cat("remove chain '", chain,
-                       "' of the legacy iptables: no legacy iptables-restore is installed"));
+  return require_restore_of(XtablesVariant::kLegacy, family, cat("remove chain '", chain, "'"));
 }
 
 bool needs_net_raw(const std::optional<RestoreTool>& tool) {

@@ -23,6 +23,10 @@ std::optional<RestoreTool> find_restore(netlink::Family family);
 std::optional<std::string> lacks_restore();
 /// \throws cni::Error naming the tool where there is none.
 RestoreTool require_restore(netlink::Family family);
+/// The one of a variant, whatever the plain name means. \throws cni::Error where there is none to
+/// do `what` with.
+RestoreTool require_restore_of(XtablesVariant variant, netlink::Family family,
+                               const std::string& what);
 /// The one for the legacy tables, whatever the plain name means. \throws cni::Error where there is
 /// none to remove the chain with.
 RestoreTool require_legacy_restore(netlink::Family family, const std::string& chain);

@@ -242,7 +242,7 @@ void apply(const Context& context, const Plan& plan) {
   const Owner& owner = plan.wanted.owner;
   if (plan.before) {
     for (const Claim& claim : plan.before->claims)
-      PortClaims(*context.state).release(claim.key, owner);
+      PortClaims(*context.state).release(claim.key, Tag(owner));
   }
   for (const Claim& claim : plan.granted) PortClaims(*context.state).put(claim.key, owner);
   const Attachment all = merged(plan.wanted, sharing(context.state, plan.wanted));
@@ -269,7 +269,7 @@ std::vector<Claim> remove_claims(const Context& context, const Attachment& attac
   if (known && !remaining.claims.empty()) put_attachment(*context.state, remaining);
   std::vector<Claim> gone;
   for (const Claim& claim : attachment.claims) {
-    if (context.state != nullptr && PortClaims(*context.state).release(claim.key, rest.owner)) {
+    if (context.state != nullptr && PortClaims(*context.state).release(claim.key, rest.tag())) {
       gone.push_back(claim);
     }
   }

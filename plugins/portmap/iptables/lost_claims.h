@@ -2,6 +2,7 @@
 
 #include "netlink/nf/socket.h"
 #include "plugins/portmap/attachment.h"
+#include "plugins/portmap/backend.h"
 
 namespace portmap::iptables {
 
@@ -10,5 +11,9 @@ namespace portmap::iptables {
 /// whose plugin makes no host veth with an alias are not seen. \throws cni::Error where rules of a
 /// pod that lives cannot be read.
 void restore_claims(netlink::nf::NfSocket* socket, const StateDir& state);
+
+/// Removes the rules of these ports from the chains of containers whose state files were lost: they
+/// would precede those of the next owner. What else the containers have stays. \throws cni::Error.
+void release_lost(const Context& context, const Lost& lost);
 
 }  // namespace portmap::iptables

@@ -93,11 +93,11 @@ TEST_CASE("a claim is released only by its owner") {
   const Owner other{"net1", "c2", "eth0"};
   CHECK(PortClaims(state).claimant(key).empty());
   PortClaims(state).put(key, kOne);
-  PortClaims(state).release(key, other);
+  PortClaims(state).release(key, Tag(other));
   CHECK(PortClaims(state).claimant(key) == Tag(kOne));
   PortClaims(state).put(key, other);
   CHECK(PortClaims(state).claimant(key) == Tag(other));
-  PortClaims(state).release(key, other);
+  PortClaims(state).release(key, Tag(other));
   CHECK(PortClaims(state).claimant(key).empty());
 }
 
