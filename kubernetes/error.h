@@ -29,7 +29,9 @@ class ApiError : public std::runtime_error {
   /// The token or the certificate: another one may do.
   bool is_unauthorized() const noexcept { return status() == 401; }
   bool is_forbidden() const noexcept { return status() == 403; }
-  bool is_not_found() const noexcept { return status() == 404; }
+  /// An API server's word that there is no such object: not a 404 of something in between, nor of a
+  /// resource that is not served, which are no objects of meta/v1.
+  bool is_not_found() const noexcept { return status() == 404 && reason() == "NotFound"; }
   /// The object changed since it was read, or exists already.
   bool is_conflict() const noexcept { return status() == 409; }
   /// The resourceVersion is too old: list again.

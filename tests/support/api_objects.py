@@ -9,7 +9,7 @@ import datetime
 import threading
 import uuid
 
-from support.api_rules import refusal
+from support.api_rules import is_subdomain, refusal
 
 #: (group and version, plural): kind, whether it has a namespace, whether it has a subresource `status`.
 KINDS = {("v1", "pods"): ("Pod", True, True), ("v1", "nodes"): ("Node", False, True), ("v1", "configmaps"): ("ConfigMap", True, False),
@@ -24,6 +24,9 @@ KINDS = {("v1", "pods"): ("Pod", True, True), ("v1", "nodes"): ("Node", False, T
 #: Where a field selector reads; others are refused, as a server does.
 FIELDS = {"metadata.name", "metadata.namespace", "spec.nodeName", "spec.driver", "status.phase"}
 
+#: What an update leaves as it is.
+KEPT = ("uid", "creationTimestamp", "generation", "managedFields")
+
 
 class Failure(Exception):
     """An answer that is a Status."""
@@ -34,8 +37,25 @@ class Failure(Exception):
 
     def status(self):
         out = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure", "message": self.message,
-               "reason": self.reason, "code": self.code}
+               "code": self.code} | ({"reason": self.reason} if self.reason else {})
         return out | ({"details": self.details} if self.details else {})
+
+
+def qualified(kind):
+    """As messages have it: addressblocks.blocks.patchbay."""
+    group = kind[0].rpartition("/")[0]
+    return f"{kind[1]}.{group}" if group else kind[1]
+
+
+def is_custom(kind):
+    return kind[0].startswith("blocks.patchbay/")
+
+
+def integer(text, what, code=400, reason="BadRequest"):
+    try:
+        return int(text or 0)
+    except ValueError:
+        raise Failure(code, reason, f"{what}: Invalid value: {text!r}") from None
 
 
 def field(item, path):
@@ -79,6 +99,13 @@ def merged(old, patch):
     return out
 
 
+def managed(kind, item):
+    """Who wrote which field, which makes an object much larger."""
+    written = {".": {}} | {f"f:{name}": {} for name in item.get("spec", {})}
+    return {"manager": "patchbay", "operation": "Update", "apiVersion": kind[0], "time": item["metadata"]["creationTimestamp"],
+            "fieldsType": "FieldsV1", "fieldsV1": {"f:spec": written}}
+
+
 class Store:
     """Thread-safe. `changed` is a condition: notified with each event."""
 
@@ -107,7 +134,11 @@ class Store:
         try:
             return self.items[kind][space, name]
         except KeyError:
-            raise Failure(404, "NotFound", f'{kind[1]} "{name}" not found', name=name, kind=kind[1]) from None
+            raise Failure(404, "NotFound", f'{qualified(kind)} "{name}" not found', name=name, kind=kind[1]) from None
+
+    def has(self, kind, space, name):
+        with self.changed:
+            return (space, name) in self.items[kind]
 
     def create(self, kind, space, item):
         with self.changed:
@@ -117,12 +148,19 @@ class Store:
                 data["name"] = data["generateName"] + uuid.uuid4().hex[:5]
             if not data.get("name"):
                 raise Failure(422, "Invalid", f"{KINDS[kind][0]} is invalid: metadata.name: Required value: name or generateName is required")
+            if not is_subdomain(data["name"]):
+                raise Failure(422, "Invalid", f'{KINDS[kind][0]} "{data["name"]}" is invalid: metadata.name: Invalid value: "{data["name"]}": a lowercase '
+                              "RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.'")
+            if data.get("resourceVersion"):
+                raise Failure(500, "", "resourceVersion should not be set on objects to be created")
             if (space, data["name"]) in self.items[kind]:
-                raise Failure(409, "AlreadyExists", f'{kind[1]} "{data["name"]}" already exists', name=data["name"], kind=kind[1])
+                raise Failure(409, "AlreadyExists", f'{qualified(kind)} "{data["name"]}" already exists', name=data["name"], kind=kind[1])
             data.setdefault("uid", str(uuid.uuid4()))
             data["creationTimestamp"] = datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
             if KINDS[kind][1]:
                 data["namespace"] = space
+            if is_custom(kind):
+                data |= {"generation": 1, "managedFields": [managed(kind, item)]}
             return self._put(kind, {"kind": KINDS[kind][0], "apiVersion": kind[0]} | item, "ADDED")
 
     def replace(self, kind, space, item, subresource=""):
@@ -131,18 +169,20 @@ class Store:
             name = item["metadata"]["name"]
             old = self.find(kind, space, name)
             meant = item["metadata"]
+            if is_custom(kind) and not meant.get("resourceVersion"):
+                raise Failure(422, "Invalid", f'{qualified(kind)} "{name}" is invalid: metadata.resourceVersion: Invalid value: 0: must be specified for an update')
             if meant.get("uid", old["metadata"]["uid"]) != old["metadata"]["uid"]:
-                raise Failure(409, "Conflict", f'Operation cannot be fulfilled on {kind[1]} "{name}": Precondition failed: UID in precondition: '
+                raise Failure(409, "Conflict", f'Operation cannot be fulfilled on {qualified(kind)} "{name}": Precondition failed: UID in precondition: '
                               f'{meant["uid"]}, UID in object meta: {old["metadata"]["uid"]}', name=name, kind=kind[1])
             if meant.get("resourceVersion", old["metadata"]["resourceVersion"]) != old["metadata"]["resourceVersion"]:
-                raise Failure(409, "Conflict", f'Operation cannot be fulfilled on {kind[1]} "{name}": the object has been modified; '
+                raise Failure(409, "Conflict", f'Operation cannot be fulfilled on {qualified(kind)} "{name}": the object has been modified; '
                               "please apply your changes to the latest version and try again", name=name, kind=kind[1])
             if subresource == "status":
                 new = {key: value for key, value in copy.deepcopy(old).items() if key != "status"} | {
                     key: value for key, value in copy.deepcopy(item).items() if key == "status"}
             else:
                 new = {"kind": old["kind"], "apiVersion": old["apiVersion"]} | copy.deepcopy(item)
-                new["metadata"] = new["metadata"] | {key: old["metadata"][key] for key in ("uid", "creationTimestamp")}
+                new["metadata"] = new["metadata"] | {key: old["metadata"][key] for key in KEPT if key in old["metadata"]}
                 if KINDS[kind][1]:
                     new["metadata"]["namespace"] = space
                 if KINDS[kind][2]:
@@ -164,7 +204,7 @@ class Store:
             old = self.find(kind, space, name)
             for key, value in (preconditions or {}).items():
                 if value and old["metadata"][key] != value:
-                    raise Failure(409, "Conflict", f'Operation cannot be fulfilled on {kind[1]} "{name}": Precondition failed: {key}', name=name)
+                    raise Failure(409, "Conflict", f'Operation cannot be fulfilled on {qualified(kind)} "{name}": Precondition failed: {key}', name=name)
             self.version += 1
             del self.items[kind][space, name]
             old["metadata"]["resourceVersion"] = str(self.version)

@@ -40,6 +40,15 @@ def unknown(item, schema, path=""):
     return found
 
 
+def drop(item, paths):
+    for path in paths:
+        *parents, last = path.split(".")
+        of = item
+        for one in parents:
+            of = of[one]
+        del of[last]
+
+
 class Account:
     """The service account of the DaemonSet of a manifest, by the token of its pod on the node."""
 
@@ -93,13 +102,16 @@ class Account:
                 raise Failure(422, "Invalid", f'status.devices: Forbidden: changing status.devices requires resource="resourceclaims/driver", '
                                               f'verb="{[prefix + verb for prefix in prefixes]}" permission for {driver}')
 
-    def check_schema(self, kind, item):
-        """Refuses a custom resource that its definition does not describe."""
+    def check_schema(self, kind, item, is_strict=True):
+        """Refuses a custom resource that its definition does not describe. What is not in it is refused, too, or dropped."""
         if schema := self.schemas.get(kind):
+            if lost := unknown(item.get("spec", {}), schema["properties"]["spec"], "spec"):
+                if is_strict:
+                    raise Failure(400, "BadRequest", f'{item.get("kind")} in version "v1" cannot be handled as a {item.get("kind")}: strict decoding error: '
+                                  + ", ".join(f'unknown field "{one}"' for one in lost))
+                drop(item, lost)
             import jsonschema  # it takes a quarter of a second, and most tests have no custom resources
             try:
                 jsonschema.validate({key: value for key, value in item.items() if key not in ("apiVersion", "kind", "metadata")}, schema)
             except jsonschema.ValidationError as error:
                 raise Failure(422, "Invalid", f"{error.json_path}: {error.message}") from None
-            if lost := unknown(item.get("spec", {}), schema["properties"]["spec"], "spec"):
-                raise Failure(422, "Invalid", f"unknown fields {lost}")

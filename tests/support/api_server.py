@@ -19,8 +19,9 @@ import threading
 import time
 import urllib.parse
 
+from support.api_access import Access
 from support.api_listener import listen
-from support.api_objects import KINDS, Failure, Store, merged, selected
+from support.api_objects import KINDS, Failure, Store, integer, is_custom, merged, qualified, selected
 from support.authority import authority
 
 PATH = re.compile(r"/(?:api/(?P<core>v1)|apis/(?P<group>[^/]+/[^/]+))(?:/namespaces/(?P<space>[^/]+))?/(?P<plural>[a-z]+)"
@@ -124,11 +125,13 @@ class Handler(http.server.BaseHTTPRequestHandler):
         account = self.authenticate()
         match = PATH.match(path)
         kind = match and (match["core"] or match["group"], match["plural"])
+        if match and account:  # before it says whether there is such a resource
+            account.check(self.command, self.is_watch, kind, (match["name"], match["subresource"] or ""))
         if kind not in KINDS:
-            raise Failure(404, "NotFound", "the server could not find the requested resource")
+            return self.answer(404, b"404 page not found\n", {"Content-Type": "text/plain; charset=utf-8"})
         space, name, subresource, store = match["space"] or "", match["name"], match["subresource"] or "", self.api.store
-        if account:
-            account.check(self.command, self.is_watch, kind, (name, subresource))
+        if subresource == "status" and not KINDS[kind][2]:
+            raise Failure(404, "NotFound", f'{qualified(kind)} "{name}" not found')
         if self.command == "GET" and not name:
             return self.watch(kind, space, fault) if self.is_watch else self.list(kind, space, fault)
         if self.command == "GET":
@@ -138,24 +141,45 @@ class Handler(http.server.BaseHTTPRequestHandler):
             options = json.loads(body or b"{}")
             store.remove(kind, space, name, options.get("preconditions"))
             return self.write(200, {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success"}, fault)
-        return self.change((kind, space, name, subresource), json.loads(body), account, fault)
+        try:
+            item = json.loads(body)
+        except ValueError:
+            raise Failure(400, "BadRequest", "the object provided is unrecognized") from None
+        return self.change((kind, space, name, subresource), item, account, fault)
 
     def change(self, of, item, account, fault):
         kind, space, name, subresource = of
         store = self.api.store
-        if account and self.command in ("POST", "PUT"):
-            account.check_schema(kind, item)
         if self.command == "POST":
+            self.check(kind, name, item)
             return self.write(201, store.create(kind, space, item), fault)
-        if account:
-            with store.changed:
-                old = store.find(kind, space, name)
-                account.check_status(self.command, (*kind, subresource), old, item if self.command == "PUT" else merged(old, item))
+        is_apply = self.headers["Content-Type"] == "application/apply-patch+yaml"
+        if self.command == "PATCH" and not is_apply and self.headers["Content-Type"] != "application/merge-patch+json":
+            raise Failure(415, "UnsupportedMediaType", "the body of the request was in an unknown format")
+        if is_apply and not self.query.get("fieldManager"):
+            raise Failure(422, "Invalid", 'PatchOptions.meta.k8s.io "" is invalid: fieldManager: Required value: is required for apply patch')
+        if is_apply and not subresource and not store.has(kind, space, name):
+            return self.write(201, store.create(kind, space, item), fault)
+        with store.changed:
+            old = store.find(kind, space, name)
+            new = item if self.command == "PUT" else merged(old, item)
+            if account:
+                account.check_status(self.command, (*kind, subresource), old, new)
+            self.check(kind, name, new)
         if self.command == "PUT":
             return self.write(200, store.replace(kind, space, item, subresource), fault)
-        if self.headers["Content-Type"] not in ("application/merge-patch+json", "application/apply-patch+yaml"):
-            raise Failure(415, "UnsupportedMediaType", "the body of the request was in an unknown format")
         return self.write(200, store.patch(kind, space, name, item, subresource), fault)
+
+    def check(self, kind, name, item):
+        """What a server looks at before it does anything. name: in the path."""
+        if item.get("apiVersion", kind[0]) != kind[0]:
+            raise Failure(400, "BadRequest", f"the API version in the data ({item['apiVersion']}) does not match the expected API version ({kind[0]})")
+        if item.get("kind", KINDS[kind][0]) != KINDS[kind][0]:
+            raise Failure(*((422, "Invalid") if is_custom(kind) else (400, "BadRequest")), f'kind: Invalid value: "{item["kind"]}": must be {KINDS[kind][0]}')
+        if name and item["metadata"]["name"] != name:
+            raise Failure(400, "BadRequest", f"the name of the object ({item['metadata']['name']}) does not match the name on the URL ({name})")
+        if self.api.account:
+            self.api.account.check_schema(kind, item, self.query.get("fieldValidation") == "Strict")
 
     def write(self, code, item, fault):
         content = json.dumps(item).encode()
@@ -171,7 +195,10 @@ class Handler(http.server.BaseHTTPRequestHandler):
     def list(self, kind, space, fault):
         store, token = self.api.store, self.query.get("continue")
         if token:
-            version, start = json.loads(base64.b64decode(token))
+            try:
+                version, start = json.loads(base64.b64decode(token))
+            except ValueError:
+                raise Failure(400, "BadRequest", "continue key is not valid") from None
             with store.changed:
                 if version < store.oldest:
                     raise Failure(410, "Expired", "The provided continue parameter is too old")
@@ -179,7 +206,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
         else:
             items, version = store.all(kind, space, self.query)
             self.api.snapshots[kind, version], start = items, 0
-        most = int(self.query.get("limit") or 0) or len(items)
+        most = integer(self.query.get("limit"), "limit") or len(items)
         data = {"resourceVersion": str(version)}
         if start + most < len(items):
             data |= {"continue": base64.b64encode(json.dumps([version, start + most]).encode()).decode(),
@@ -196,7 +223,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
 
     def watch(self, kind, space, fault):
         store, is_meant = self.api.store, selected(self.query)
-        version = int(self.query.get("resourceVersion") or 0)
+        version = integer(self.query.get("resourceVersion"), "resourceVersion", 500, "")
         end = time.monotonic() + min(float(self.query.get("timeoutSeconds") or 1800), self.api.watch_limit)
         self.noted["code"] = 200
         self.send_response(200)
@@ -251,7 +278,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
         return None
 
 
-class ApiServer:
+class ApiServer(Access):
     """It listens when it is made. watch_limit: seconds after which it ends a watch; bookmarks: seconds between two."""
 
     def __init__(self, folder="/run/api", *, address="127.0.0.1", tls=True):
@@ -342,35 +369,6 @@ class ApiServer:
         """Requests so far: [{method, path, agent, at, code}]; code is 0 before the answer, and where there is none."""
         with self.lock:
             return [one for one in self.requests if one["method"] in (method, one["method"] if not method else "") and re.search(path, one["path"])]
-
-    # Files and variables of clients.
-
-    def write_token(self, path):
-        with open(path + ".new", "w", encoding="utf-8") as file:
-            file.write(self.token + "\n")
-        os.rename(path + ".new", path)
-
-    def in_cluster(self, root):
-        """The environment of a pod; its files are below root."""
-        folder = f"{root}/var/run/secrets/kubernetes.io/serviceaccount"
-        os.makedirs(folder, exist_ok=True)
-        self.write_token(f"{folder}/token")
-        for name, content in (("ca.crt", open(f"{self.folder}/ca.crt", encoding="utf-8").read()), ("namespace", "kube-system")):
-            with open(f"{folder}/{name}", "w", encoding="utf-8") as file:
-                file.write(content)
-        return {"KUBERNETES_SERVICE_HOST": self.address, "KUBERNETES_SERVICE_PORT": str(self.port)}
-
-    def kubeconfig(self, path=None, user="token"):
-        """The path of a kubeconfig. user: "token", "tokenFile", "certificate"."""
-        path = path or f"{self.folder}/kubeconfig"
-        self.write_token(f"{self.folder}/token")
-        users = {"token": {"token": self.token}, "tokenFile": {"tokenFile": f"{self.folder}/token"},
-                 "certificate": {"client-certificate": f"{self.folder}/client.crt", "client-key": f"{self.folder}/client.key"}}
-        cluster = {"server": self.url} | ({"certificate-authority": f"{self.folder}/ca.crt"} if self.tls else {})
-        with open(path, "w", encoding="utf-8") as file:  # JSON is YAML
-            json.dump({"apiVersion": "v1", "kind": "Config", "current-context": "test", "clusters": [{"name": "c", "cluster": cluster}],
-                       "users": [{"name": "u", "user": users[user]}], "contexts": [{"name": "test", "context": {"cluster": "c", "user": "u"}}]}, file, indent=1)
-        return path
 
     # Objects, without HTTP.
 

@@ -61,7 +61,9 @@ TEST_CASE("an error of something else than an API server is its status") {
   const ApiError wrong =
       error_of("get '/x'", {.status = 404, .body = R"({"kind":"Status","message":7,"reason":{}})"});
   CHECK(std::string(wrong.what()) == "get '/x': 404");
-  CHECK(wrong.is_not_found());
+  CHECK_FALSE(wrong.is_not_found());
+  CHECK(error_of("get '/x'", {.status = 404, .body = R"({"kind":"Status","reason":"NotFound"})"})
+            .is_not_found());
   CHECK_FALSE(wrong.is_passing());
 }
 
