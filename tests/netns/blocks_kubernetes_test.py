@@ -7,6 +7,7 @@ import sys
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 from support import agent, block_crowd, kubernetes_nodes, suite  # noqa: E402
+from support.api_objects import Failure  # noqa: E402
 from support.block_nodes import NETWORK  # noqa: E402
 from support.kubernetes_nodes import API  # noqa: E402
 from support.world import wait_for  # noqa: E402
@@ -153,6 +154,28 @@ class Nodes(KubernetesTest):
         dead.start()  # nobody has taken its block
         self.assertTrue(wait_for(lambda: self.by_node().get("n2") == {lost}, 10), dead.log)
 
+    def test_a_404_of_something_before_the_server_is_no_removed_node(self):
+        one, silent = self.nodes(2, nodeGone="1s")
+        for node in (one, silent):
+            self.first_block(node)
+        silent.kill()
+        for _ in range(2):  # as it is, and as of another program
+            self.api.fault("GET", "/nodes/n2", times=4, status=404, body=b"404 page not found\n")
+            self.api.fault("GET", "/nodes/n2", times=4, status=404, body={"kind": "Status", "status": "Failure", "code": 404})
+        self.assertTrue(wait_for(lambda: len(self.api.seen("GET", "/nodes/n2$")) >= 16, 60), one.log)
+        self.assertEqual(set(self.by_node()), {"n1", "n2"})
+
+    def test_an_object_that_a_person_spoiled_is_named_and_its_block_is_nobody_elses(self):
+        one, other = self.nodes(2)
+        self.first_block(one)
+        name, before = next(iter(self.objects().items()))
+        self.api.patch(API, "addressblocks", name, {"spec": {"cidr": "10.9.9.0/28"}})
+        for node in (one, other):
+            self.assertTrue(wait_for(lambda node=node: f'"name":"{name}"' in node.log, 10), node.log)
+        self.api.patch(API, "addressblocks", name, {"spec": {"cidr": before["cidr"]}})
+        self.first_block(other)
+        self.assert_settled([one, other])
+
     def test_names_of_objects_are_as_kubectl_shows_them(self):
         node, = self.nodes(1)
         self.assert_ok(node.call("ADD", self.pod(), self.ipam(), args="IP=10.9.0.40"))
@@ -186,6 +209,14 @@ class Manifest(KubernetesTest):
         node, = self.nodes(1)
         self.assert_error(node.call("ADD", self.pod(), self.ipam(1)), 11)
         self.assertTrue(wait_for(lambda: "403" in node.note() or "403" in node.log, 10), node.note() + node.log)
+
+    def test_the_definitions_refuse_what_no_agent_writes(self):
+        right = {"network": NETWORK, "cidr": "10.9.0.16/28", "node": "n1", "machine": "m", "claim": "c"}
+        self.api.account.check_schema((API, "addressblocks"), {"spec": right})
+        for wrong in ({"cidr": "10.9.0.16"}, {"cidr": "/28"}, {"cidr": "FD00::/64"}, {"network": "-a"}, {"network": ""}, {"node": "N1"}, {"node": "a-"},
+                      {"machine": "a b"}, {"claim": ""}):
+            with self.assertRaises(Failure, msg=wrong):
+                self.api.account.check_schema((API, "addressblocks"), {"spec": right | wrong})
 
     def test_a_definition_without_a_field_of_the_agent_is_seen(self):
         del self.api.account.schemas[API, "addressblocks"]["properties"]["spec"]["properties"]["machine"]

@@ -12,6 +12,7 @@
 #include "kubernetes/error.h"
 #include "kubernetes/list_watch.h"
 #include "libcni/common/error.h"
+#include "libcni/daemon/log.h"
 
 namespace block_agent {
 
@@ -28,6 +29,11 @@ constexpr const char* kPlurals[] = {"addressblocks", "addresspools", "addresssho
 constexpr kubernetes::Limits kLimits{
     .deadline = std::chrono::seconds(60)};  // a call that takes 30 s is slow, not away
 
+// Of definitions that lack a field the server would else drop it, and nobody could read the claim.
+std::string strictly(const std::string& path) {
+  return path + kubernetes::text_of({{"fieldValidation", "Strict"}});
+}
+
 std::size_t index_of(Kind kind) { return static_cast<std::size_t>(kind); }
 
 std::uint64_t number_in(const std::string& version) {
@@ -39,7 +45,7 @@ std::uint64_t number_in(const std::string& version) {
 cni::Error error_of(const ApiError& e) {
   const bool is_passing = e.is_passing() || e.status() == 401;
   std::string details;
-  if (e.is_not_found()) {
+  if (e.status() == 404 || e.status() == 400) {
     details = "apply conf-examples/kubernetes/cluster-pool.yaml, which has the definitions";
   }
   if (e.status() == 403) details = "its ClusterRole lacks a verb: cluster-pool.yaml has all";
@@ -100,7 +106,7 @@ std::optional<Object> KubernetesEngine::create(Object& object) {
                      {"spec", Json(spec_of(object))}};
   return as_error([&]() -> std::optional<Object> {
     try {
-      const Json answer = client_.create(collection.path(), body);
+      const Json answer = client_.create(strictly(collection.path()), body);
       object.version = number_in(kubernetes::metadata_of(answer, "resourceVersion"));
       return std::nullopt;
     } catch (const ApiError& e) {
@@ -124,8 +130,8 @@ bool KubernetesEngine::replace(const Object& from, Object& to) {
       const auto there = object_of_resource(from.kind, found);
       if (!there || !there->is_claim_of(from)) return false;
       found["spec"] = Json(spec_of(to));  // with the resourceVersion, by which it is refused later
-      to.version =
-          number_in(kubernetes::metadata_of(client_.replace(path, found), "resourceVersion"));
+      to.version = number_in(
+          kubernetes::metadata_of(client_.replace(strictly(path), found), "resourceVersion"));
       return true;
     } catch (const ApiError& e) {
       if (!e.is_not_found()) throw;
@@ -151,13 +157,24 @@ Removal KubernetesEngine::remove(const Object& object) {
   });
 }
 
+// Its name is taken, so nobody claims its block; but no node has it, and none is released.
+std::optional<Object> readable(Kind kind, const Json& resource) {
+  auto out = object_of_resource(kind, resource);
+  if (!out) {
+    cni::log(
+        cni::Level::kWarning, "passed over an object whose spec is malformed or not its name's",
+        {{"kind", kNames[index_of(kind)]}, {"name", kubernetes::metadata_of(resource, "name")}});
+  }
+  return out;
+}
+
 // A resource has many times the memory of what it says, so it goes with its page.
 template <class Objects>
 Client::Sink sink_of(Kind kind, Objects& out) {
   return {.begin = [&out] { out.clear(); },
           .take =
               [kind, &out](Json&& one) {
-                if (auto object = object_of_resource(kind, one)) out.push_back(std::move(*object));
+                if (auto object = readable(kind, one)) out.push_back(std::move(*object));
               }};
 }
 
@@ -190,7 +207,7 @@ void KubernetesEngine::run(Client& client, Kind kind, const Follower& follower) 
   const kubernetes::ListWatch* self = nullptr;
   std::deque<Object> objects;
   const auto pass_on = [kind](const Json& one, const auto& to) {
-    if (const auto object = object_of_resource(kind, one)) to(*object);
+    if (const auto object = readable(kind, one)) to(*object);
   };
   kubernetes::ListWatch watch(
       client, collection_of(kind).path(), {},
