@@ -26,9 +26,11 @@ END
   apt-get update -q
 }
 
-# unpack_from RELEASE FOLDER PACKAGE: what is in the package, below FOLDER, which appears as a whole. Once; others wait.
+# unpack_from RELEASE FOLDER PACKAGE...: what is in the packages, below FOLDER, which appears as a whole. Once; others wait.
+# with='REGEX' unpack_from ...: and in those that they depend on, if the whole name matches.
 unpack_from() {
-  local release=$1 there=$2 package=$3 aside=$2.$$
+  local release=$1 there=$2 aside=$2.$$ others=
+  shift 2
   mkdir -p "${there%/*}"
   exec 9>"$there.lock"
   flock 9
@@ -37,9 +39,13 @@ unpack_from() {
     (
       lists_of "$release" "$aside.apt" || exit 1
       cd "$aside"
-      apt-get download -q -o APT::Sandbox::User=root "$package" || exit 1
-      dpkg -x ./*.deb .
-      rm ./*.deb
+      [ -z "${with:-}" ] || others=$(apt-get install -qq --simulate --no-install-recommends "$@" | sed -nE "s/^Inst ($with) .*/\1/p") || exit 1
+      # shellcheck disable=SC2086  # names
+      apt-get download -q -o APT::Sandbox::User=root "$@" $others || exit 1
+      for package in *.deb; do
+        dpkg -x "$package" .
+        rm "$package"
+      done
     ) >&2 || { rm -rf "$aside" "$aside.apt"; return 1; }
     rm -rf "$aside.apt"
     mv "$aside" "$there"

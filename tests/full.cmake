@@ -56,6 +56,12 @@ foreach(test containerd containerd_kubernetes containerd_devices_churn container
 endforeach()
 set_tests_properties(${engines} PROPERTIES RESOURCE_LOCK control_groups)
 
+foreach(test kube_apiserver kube_apiserver_dra)
+  full_test(${test} 7200 ${scripts}/kube-apiserver ${Python3_EXECUTABLE} tests/e2e/${test}_test.py)
+  set_tests_properties(full.${test} PROPERTIES PROCESSORS 2)
+endforeach()
+set_property(TEST full.kube_apiserver APPEND PROPERTY ENVIRONMENT PATCHBAY_PODS=500)
+
 # Fresh systems, packages, another processor.
 full_test(debian_13 7200 ${scripts}/debian trixie)
 foreach(suite bookworm trixie)

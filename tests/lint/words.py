@@ -11,7 +11,7 @@ from sources import ROOT, Complaints, files, text
 PATTERNS = [
     (re.compile(r"\b(?:TODO|FIXME|XXX)\b(?!\(?#\d+)"), "a plan belongs into an issue: TODO(#1)"),
     (re.compile(r"(?<![\w.$}])/(?:work|home|Users)/\w"), "a path that only one machine has"),
-    (re.compile(r"\b(?!Network)\w*[a-z](?:Manager|Helper|Util)\b"), "name it after what it does"),
+    (re.compile(r"\b(?!Network|fieldManager)\w*[a-z](?:Manager|Helper|Util)\b"), "name it after what it does"),
 ]
 MENTIONED = re.compile(r"(?<![\w/.-])([\w./-]*[\w-]+\.md)\b")
 URL = re.compile(r"https?://([\w.-]+)")

@@ -31,20 +31,25 @@ def opaque(parameters, source="FromClaim", **more):
 class DraTest(LedgerTest):
     """A node with devices, API server and kubelet."""
 
-    def start(self, *pools, kubelet_options=None, driver=None, waits=True):
-        """The agent with these pools, once the kubelet has registered it."""
-        if reason := agent.why_impossible() or kubelet.why_impossible():
-            self.skipTest(reason)
+    def serve(self):
+        """Starts the API server; the agent's kubeconfig."""
         os.makedirs("/run/api", exist_ok=True)
         self.api = ApiServer()
         self.api.account = Account("patchbay-agent.yaml", NODE)
         self.addCleanup(self.api.stop)
+        return self.api.kubeconfig()
+
+    def start(self, *pools, kubelet_options=None, driver=None, waits=True):
+        """The agent with these pools, once the kubelet has registered it."""
+        if reason := agent.why_impossible() or kubelet.why_impossible():
+            self.skipTest(reason)
+        kubeconfig = self.serve()
         self.api.create("v1", "nodes", {"metadata": {"name": NODE}})
         make_nic("dev0")
         make_parent()
         self.of = DraKubelet(**(kubelet_options or {}))
         self.addCleanup(lambda: self.of.kill())
-        self.config = {"dra": {"node": NODE, "kubeconfig": self.api.kubeconfig(), **(driver or {})}, "pools": list(pools)}
+        self.config = {"dra": {"node": NODE, "kubeconfig": kubeconfig, **(driver or {})}, "pools": list(pools)}
         self.by = Agent(config=self.config, flags=["--plugin-dir", OURS])
         self.addCleanup(self.by.process.wait)
         self.addCleanup(lambda: self.by.process.kill())
