@@ -207,6 +207,17 @@ class Troubles(StatusTest):
         self.api.back()
         self.assert_ready({"d1": ATTACHED}, timeout=4)
 
+    def test_a_server_that_has_just_started_and_has_no_rules_yet_is_asked_again_soon(self):
+        self.prepare(self.claim())
+        self.start(env=os.environ | {"STATUS_REFUSED": "60000"})
+        self.assert_ready({"d1": PREPARED})
+        self.api.away()
+        self.attach()
+        self.assertTrue(wait_for(lambda: any(line["level"] == "warning" for line in self.lines()), 5))
+        self.api.fault(path=CLAIMS, times=3, status=403, reason="Forbidden")
+        self.api.back()
+        self.assert_ready({"d1": ATTACHED}, timeout=20)
+
     @suite.cases([("429", {"status": 429, "headers": {"Retry-After": "1"}}), ("503", {"status": 503}), ("500", {"status": 500}), ("closed connections", {"close": True}),
                   ("torn answers", {"torn": True}), ("no JSON", {"body": b"<html>"}), ("missing permissions", {"status": 403, "reason": "Forbidden"}), ("an answer that is not valid", {"status": 422, "reason": "Invalid"}),
                   ("another claim", {"body": {"kind": "ResourceClaim", "metadata": {"name": "web-9", "namespace": "shop", "uid": "u9"}}}),

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include <cstdio>
+#include <cstdlib>
 #include <exception>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -28,7 +29,8 @@ void serve(const std::vector<std::string>& words) {
   times.poll = std::chrono::milliseconds(500);
   times.first = milliseconds(100);
   times.most = milliseconds(1000);
-  times.refused = milliseconds(500);
+  const char* const refused = std::getenv("STATUS_REFUSED");  // milliseconds
+  times.refused = milliseconds(refused == nullptr ? 500 : std::atol(refused));
   times.verify = milliseconds(2000);
   const devices::dra::ClaimStatus status(kubernetes::from_kubeconfig(words.at(2)),
                                          {words.at(3), words.at(4)}, words.at(1), times);

@@ -150,7 +150,7 @@ void ClaimStatus::write_next() {
 void ClaimStatus::write(Target& target) try {
   write_once(target);
   target.is_written = true;
-  target.failures = absences_ = 0;
+  target.failures = target.refusals = absences_ = 0;
   bool is_back = std::exchange(is_absence_logged_, false);
   is_back |= forbidden_.erase(part_of_rbac(std::exchange(target.error, {}))) != 0;
   if (is_back) log(Level::kInfo, "write status of claims again");
@@ -194,9 +194,15 @@ void ClaimStatus::fail(Target& target, const std::exception& error) {
       is_unauthorized || (answer != nullptr && answer->is_passing() && !is_conflict);
   const bool is_refused = answer != nullptr && !is_absent && !is_conflict;
   ++target.failures;
+  // A server that has just started refuses everything until it has read the rules of RBAC.
+  const bool is_starting =
+      is_refused && answer->is_forbidden() && now - absent_at_ < times_.starting;
   const Times refusals{.first = times_.refused, .most = times_.most_refused};
-  target.due = now + backoff(target.failures, is_refused ? refusals : times_);
+  target.due = now + (is_starting  ? backoff(1, times_)
+                      : is_refused ? backoff(++target.refusals, refusals)
+                                   : backoff(target.failures, times_));
   if (is_absent) {
+    absent_at_ = now;
     const milliseconds asked = answer->retry_after().value_or(std::chrono::seconds(0));
     not_before_ = now + std::max(backoff(++absences_, times_), asked);
   }

@@ -30,6 +30,7 @@ class ClaimStatus {
     std::chrono::milliseconds burst{100};  ///< changes of one ADD are written at once
     std::chrono::milliseconds first{1'000}, most{60'000};  ///< pauses after failures, doubled
     std::chrono::milliseconds refused{30'000}, most_refused{300'000};  ///< as for missing RBAC
+    std::chrono::milliseconds starting{30'000};   ///< after an absence: 403 may pass soon
     std::chrono::milliseconds poll{30'000};       ///< of the ledger, without a change
     std::chrono::milliseconds verify{1'800'000};  ///< all claims are read again
   };
@@ -52,6 +53,7 @@ class ClaimStatus {
     std::vector<Json> devices = {};  ///< none: it was unprepared
     bool is_written = false;
     int failures = 0;
+    int refusals = 0;  ///< among them, by a server that was not just starting
     cni::BootTime due{0};
     std::string error = {};  ///< of the last attempt
   };
@@ -75,9 +77,10 @@ class ClaimStatus {
   cni::FolderWatch changes_;
   kubernetes::Client client_;
   Targets targets_;
-  bool is_near_ = false;         ///< a look, for a burst of changes
-  int absences_ = 0;             ///< of the API server, one after the other
-  cni::BootTime not_before_{0};  ///< any call, while it is absent
+  bool is_near_ = false;                              ///< a look, for a burst of changes
+  int absences_ = 0;                                  ///< of the API server, one after the other
+  cni::BootTime absent_at_ = -std::chrono::hours(1);  ///< when it was last
+  cni::BootTime not_before_{0};                       ///< any call, while it is absent
   bool is_absence_logged_ = false;
   std::set<std::string> forbidden_;  ///< what RBAC refuses, as it was logged
   const char of_look_ = 0, of_verify_ = 0, of_write_ = 0, of_token_ = 0;  ///< owners of times
