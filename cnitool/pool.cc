@@ -2,15 +2,16 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <iterator>
 #include <nlohmann/json.hpp>
 #include <set>
 
 #include "cnitool/delegate.h"
 #include "cnitool/find_by.h"
+#include "cnitool/given_addresses.h"
 #include "cnitool/json_at.h"
 #include "cnitool/known_plugins.h"
 #include "libcni/common/dir.h"
-#include "libcni/config/pod_cidr.h"
 #include "plugins/names/state.h"
 #include "plugins/state/lease.h"
 
@@ -19,36 +20,21 @@ namespace tool {
 namespace {
 
 using cni::Reader;
-using netlink::Ip;
-
-std::optional<Ip> ip_at(const Reader& place, const char* key) {
-  std::optional<Ip> out;
-  place.into(key, out);
-  return out;
-}
-
-netlink::Cidr subnet_in(const Reader& place, const std::string& pod_cidr_file) {
-  const auto family = cni::pod_cidr_family(place.as_string());
-  return family ? cni::pod_cidr_in(pod_cidr_file, *family) : place.as_cidr().network();
-}
-
-cni::AddressRange range_in(const Reader& place, const std::string& pod_cidr_file) {
-  return cni::AddressRange::make(subnet_in(place["subnet"], pod_cidr_file),
-                                 ip_at(place, "rangeStart"), ip_at(place, "rangeEnd"),
-                                 ip_at(place, "gateway"));
-}
 
 }  // namespace
 
 std::vector<cni::RangeSet> sets_in(const Reader& ipam) {
   std::vector<cni::RangeSet> out;
-  std::string subnet, file;
+  std::string subnet, file, type;
   ipam.into("subnet", subnet);
   ipam.into("podCidrFile", file);
-  if (!subnet.empty()) out.push_back({{range_in(ipam, file)}});
+  ipam.into("type", type);
+  if (!subnet.empty()) out.push_back({ranges_at(ipam, type, file)});
   for (const Reader& set : ipam["ranges"].elements()) {
     auto& ranges = out.emplace_back().ranges;
-    for (const Reader& range : set.elements()) ranges.push_back(range_in(range, file));
+    for (const Reader& range : set.elements()) {
+      std::ranges::move(ranges_at(range, type, file), std::back_inserter(ranges));
+    }
   }
   return out;
 }
@@ -110,7 +96,10 @@ std::uint64_t used_of(const Pool& pool, const cni::RangeSet& set) {
 
 std::vector<std::string> subnets_in(const cni::RangeSet& set) {
   std::vector<std::string> out;
-  for (const auto& range : set.ranges) out.push_back(range.subnet.str());
+  for (const auto& range : set.ranges) {
+    std::string subnet = range.subnet.str();
+    if (std::ranges::find(out, subnet) == out.end()) out.push_back(std::move(subnet));
+  }
   return out;
 }
 

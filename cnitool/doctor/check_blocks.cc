@@ -4,7 +4,6 @@
 #include "cnitool/block_pools.h"
 #include "cnitool/block_status.h"
 #include "cnitool/doctor/checks.h"
-#include "cnitool/find_by.h"
 #include "cnitool/output.h"
 #include "plugins/names/blocks.h"
 #include "plugins/names/state.h"
@@ -68,44 +67,6 @@ void report_nearly_full(const BlockPool& pool, Findings& out) {
                  {pool.network}});
 }
 
-std::optional<netlink::Cidr> shared_by(const BlockPool& one, const BlockPool& other) {
-  if (one.pool() == nullptr || other.pool() == nullptr) return std::nullopt;
-  for (const auto& set : one.pool()->sets) {
-    for (const blocks::Range& range : set) {
-      for (const auto& others : other.pool()->sets) {
-        for (const blocks::Range& their : others) {
-          if (range.contains(their.start) || their.contains(range.start)) return range.subnet;
-        }
-      }
-    }
-  }
-  return std::nullopt;
-}
-
-// Of networks that are not both in the folder of configs, as of Multus: check_subnets() has those.
-void report_shared(const Node& node, Findings& out) {
-  const auto is_in_folder = [&](const BlockPool& one) {
-    return find_by(node.networks.lists, &cni::NetworkList::name, one.network) != nullptr;
-  };
-  for (std::size_t i = 0; i < node.block_pools.size(); ++i) {
-    for (std::size_t k = 0; k < i; ++k) {
-      const BlockPool &one = node.block_pools[i], &other = node.block_pools[k];
-      if (is_in_folder(one) && is_in_folder(other)) continue;
-      const auto subnet = shared_by(one, other);
-      if (!subnet) continue;
-      out.push_back({Level::kWarning,
-                     cat("networks '", other.network, "' and '", one.network,
-                         "' have pools with the same addresses of ", subnet->str()),
-                     "blocks are of one network each: where both are on one segment, two pods can "
-                     "get the same address",
-                     cat("give both one name, which is that of the pool, or set other ranges in "
-                         "\"ipam\" of network '",
-                         one.network, "'"),
-                     {other.network, one.network}});
-    }
-  }
-}
-
 void report_engine(const BlockStatus& status, const Names& networks, Findings& out) {
   if (!status.is_engine_there && !status.engine.empty()) {
     out.push_back({Level::kWarning,
@@ -154,7 +115,6 @@ Findings check_blocks(const Node& node) {
   Names networks;
   for (const BlockPool& pool : node.block_pools) networks.push_back(pool.network);
   if (status) report_engine(*status, networks, out);
-  report_shared(node, out);
   for (const BlockPool& pool : node.block_pools) {
     if (!pool.failure.empty()) {
       out.push_back({Level::kError,

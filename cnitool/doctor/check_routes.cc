@@ -103,20 +103,6 @@ bool loses(const Node& node, const Foreign& foreign, const std::set<int>& own) {
   return false;
 }
 
-// Adds what living pods and the bridge need: the bridge keeps the earlier gateway, with which ADD
-// of any pod fails.
-std::string other_subnet(const Node& node, const Subnet& subnet) {
-  std::string out = cat("in ", subnet.file, " set another \"subnet\" in \"ipam\"");
-  for (const netlink::LinkAddress& one : node.addresses) {
-    const netlink::Link* const link = node.link(one.link);
-    if (link == nullptr || !own_links(node, subnet.network).contains(one.link)) continue;
-    if (!overlap(one.cidr, subnet.range.subnet)) continue;
-    return cat(out, ", remove the pods of network '", subnet.network, "', ip addr del ",
-               one.cidr.str(), " dev ", link->name, ", and start the pods again");
-  }
-  return out;
-}
-
 // The kernel made it for an address that a link has.
 bool is_connected(const LinkRoute& route) {
   return netlink::refusal_of(route).empty() && route.protocol == kOfKernel && !route.gateway;
@@ -165,26 +151,16 @@ void check_route(const Node& node, const Subnet& subnet, const Foreign& foreign,
 
 }  // namespace
 
-// Networks of one bridge may share a subnet, but no address of it.
-Findings check_subnets(const Node& node) {
-  Findings out;
-  const auto all = subnets(node);
-  for (std::size_t i = 0; i < all.size(); ++i) {
-    for (std::size_t k = 0; k < i; ++k) {
-      const Subnet& one = all[i];
-      const Subnet& other = all[k];
-      if (one.network == other.network || !overlap(one.range.subnet, other.range.subnet)) continue;
-      const bool addresses = one.range.overlaps(other.range);
-      if (!addresses && own_links(node, one.network) == own_links(node, other.network)) continue;
-      out.push_back(
-          {Level::kError,
-           cat("subnet ", one.range.subnet.str(), " of network '", one.network, "' overlaps ",
-               other.range.subnet.str(), " of network '", other.network, "'"),
-           addresses ? "two pods can get the same address"
-                     : "the node has two routes to the addresses and uses one",
-           other_subnet(node, one),
-           {one.network, other.network}});
-    }
+// Adds what living pods and the bridge need: the bridge keeps the earlier gateway, with which ADD
+// of any pod fails.
+std::string other_subnet(const Node& node, const Subnet& subnet) {
+  std::string out = cat("in ", subnet.file, " set another \"subnet\" in \"ipam\"");
+  for (const netlink::LinkAddress& one : node.addresses) {
+    const netlink::Link* const link = node.link(one.link);
+    if (link == nullptr || !own_links(node, subnet.network).contains(one.link)) continue;
+    if (!overlap(one.cidr, subnet.range.subnet)) continue;
+    return cat(out, ", remove the pods of network '", subnet.network, "', ip addr del ",
+               one.cidr.str(), " dev ", link->name, ", and start the pods again");
   }
   return out;
 }

@@ -241,13 +241,7 @@ std::string master_of(const Node& node, const cni::NetworkList& list) {
   const bool has_master = facts_of(made.type).has(cni::Fact::kMaster);
   if (!has_master || !made.conf->is_object() || is_true(*made.conf, "linkInContainer")) return {};
   const std::string named = text_at(*made.conf, "master");
-  if (!named.empty()) return named;
-  for (const Family family : netlink::kFamilies) {
-    const DefaultRoute route = default_route(node, family);
-    const Link* const link = route.hops.empty() ? nullptr : node.link(route.hops.front()->link);
-    if (link != nullptr) return link->name;
-  }
-  return {};
+  return named.empty() ? default_link(node) : named;
 }
 
 // An error where pods are cut; else the next one is.
@@ -280,6 +274,15 @@ bool has_default_route(const Node& node, Family family) {
 }
 
 }  // namespace
+
+std::string default_link(const Node& node) {
+  for (const Family family : netlink::kFamilies) {
+    const DefaultRoute route = default_route(node, family);
+    const Link* const link = route.hops.empty() ? nullptr : node.link(route.hops.front()->link);
+    if (link != nullptr) return link->name;
+  }
+  return {};
+}
 
 Findings check_uplink(const Node& node) {
   Findings out;

@@ -80,8 +80,10 @@ Findings check_ways_out(const Node& node);
 // check_addresses.cc
 Findings check_pools(const Node& node);
 Findings check_held(const Node& node);
-// check_routes.cc
+// check_subnets.cc
 Findings check_subnets(const Node& node);
+bool has_several_subnets(const Node& node);
+// check_routes.cc
 Findings check_routes(const Node& node);
 // check_bridge_addresses.cc
 Findings check_bridge_addresses(const Node& node);

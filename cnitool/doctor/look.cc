@@ -25,6 +25,7 @@
 #include "libcni/plugin/node_tool.h"
 #include "libcni/plugin/plugin.h"
 #include "netlink/route/address.h"
+#include "netlink/route/bridge_vlan.h"
 #include "netlink/route/route.h"
 #include "netlink/route/socket.h"
 #include "netlink/sysctl.h"
@@ -73,6 +74,14 @@ AttachmentState attachment_of(const cni::CachedAttachment& cached) {
           .host_ports = host_ports_of(cached)};
 }
 
+// As of Multus, whose configs are in the API server.
+void add_attached(Node& node, const cni::CachedAttachment& one) try {
+  const bool is_known = node.network(one.key.network) != nullptr ||
+                        find_by(node.attached, &cni::NetworkList::name, one.key.network) != nullptr;
+  if (!is_known) node.attached.push_back(cni::list_from(one.config));
+} catch (const cni::Error&) {  // any runtime may have written it
+}
+
 void look_at_cache(Node& node) {
   cni::Cache::Listing found = cni::Cache(node.cache_dir).list();
   sort_by_pod(found.attachments);
@@ -85,6 +94,7 @@ void look_at_cache(Node& node) {
       state.lost_its_name = state.is_finished;
       state.seen_at = seen.path_of(one.key);
     }
+    if (state.is_alive()) add_attached(node, one);
     node.attachments.push_back(std::move(state));
   }
   node.broken = std::move(found.broken);
@@ -99,9 +109,21 @@ void look_by_plugins(Node& node, const cni::RuntimeOptions& options, Steps& step
   node.unlisted_looks = restore_leases(unlisted, node.networks, cni::Runtime(options), true);
 }
 
+// Of ports that lead elsewhere than to a pod. Linux 5.6 is the first that is asked so.
+void look_at_port_vlans(Node& node, netlink::RouteSocket& socket) try {
+  for (const netlink::Link& one : node.links) {
+    const netlink::Link* const bridge = one.master != 0 ? node.link(one.master) : nullptr;
+    if (bridge == nullptr || !bridge->vlan_filtering || one.peer_nsid) continue;
+    node.port_vlans[one.index] = socket.vlans(one);
+  }
+} catch (const netlink::Error&) {
+  node.port_vlans.clear();
+}
+
 void look_at_routes(Node& node) {
   netlink::RouteSocket socket;
   node.links = socket.links();
+  look_at_port_vlans(node, socket);
   for (const Family family : netlink::kFamilies) {
     for (const auto& route : socket.routes(family)) node.routes.push_back(route);
     for (const auto& route : socket.refusals(family)) node.refusals.push_back(route);

@@ -76,7 +76,12 @@ std::vector<Subnet> subnets(const Node& node) {
     const cni::NetworkList* const list = node.network(pool.network);
     if (list != nullptr && !is_routed(*list)) continue;
     for (const auto& set : pool.sets) {
-      for (const auto& range : set.ranges) out.push_back({pool.network, pool.file, range});
+      for (const auto& range : set.ranges) {
+        const bool goes_on = !out.empty() && out.back().network == pool.network &&
+                             out.back().range.subnet == range.subnet;
+        if (goes_on) out.back().range.end = std::max(out.back().range.end, range.end);
+        if (!goes_on) out.push_back({pool.network, pool.file, range});
+      }
     }
   }
   return out;

@@ -64,6 +64,9 @@ bool uses(const Node& node, netlink::Family family, const std::string& network);
 /// The networks that are routed and use the family.
 Names networks_with(const Node& node, netlink::Family family);
 
+/// The link of the default route that counts, that of IPv4 before that of IPv6; empty: none.
+std::string default_link(const Node& node);  // check_uplinks.cc
+
 /// The links with a default route of the family.
 std::vector<std::string> uplinks(const Node& node, netlink::Family family);
 

@@ -19,6 +19,7 @@ namespace netlink {
 struct Link;
 struct LinkAddress;
 struct LinkRoute;
+struct PortVlan;
 namespace nf {
 struct Flow;
 }
@@ -59,6 +60,7 @@ struct Node {
   std::time_t now = 0;
 
   cni::Networks networks;
+  std::vector<cni::NetworkList> attached;  ///< networks of pods that live, which no file names
   std::vector<NodeRuntime> runtimes;
   std::vector<std::string> plugin_path;
   std::vector<Place> places;  ///< of configs, plugins and state
@@ -74,6 +76,7 @@ struct Node {
   std::vector<LaterFile> later_files;
 
   std::vector<netlink::Link> links;
+  std::map<int, std::vector<netlink::PortVlan>> port_vlans;  ///< by the index of the bridge port
   std::vector<netlink::LinkRoute> routes;    ///< of both families
   std::vector<netlink::LinkRoute> refusals;  ///< routes that refuse packets, of both
   std::vector<netlink::LinkAddress> addresses;

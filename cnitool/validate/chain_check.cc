@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
+#include "cnitool/clashes.h"
 #include "cnitool/known_plugins.h"
 #include "cnitool/validate/addresses_check.h"
 #include "cnitool/validate/addressing.h"
@@ -231,30 +232,6 @@ void check_masquerade(const PluginText& plugin, Diagnostics& diagnostics) {
   }
 }
 
-/// A subnet out of which a network gives addresses, and where it remembers which.
-struct SubnetStore {
-  const NetworkText* network;
-  const PluginText* plugin;
-  PodSubnet subnet;
-  std::string store;
-};
-
-std::vector<SubnetStore> pools_of(const NetworkText& network) {
-  std::vector<SubnetStore> out;
-  for (const PluginText& plugin : network.plugins) {
-    const Addressing addressing = addressing_of(plugin);
-    if (!addressing.known || addressing.is_static) continue;
-    for (const PodSubnet& one : addressing.subnets) {
-      out.push_back({&network, &plugin, one, cat(addressing.data_dir, "/", network.name)});
-    }
-  }
-  return out;
-}
-
-bool overlap(const netlink::Cidr& a, const netlink::Cidr& b) {
-  return a.contains(b.network().ip) || b.contains(a.network().ip);
-}
-
 std::string place_of(const Document& document, const std::string& path) {
   const auto at = cni::position_in(document.text, document.json.nearest(path).value.begin);
   return cat(document.file, ":", at.line);
@@ -292,22 +269,28 @@ void check_chain(const NetworkText& network, Plugins& plugins, Diagnostics& diag
 
 void check_together(const std::list<NetworkText>& networks, Diagnostics& diagnostics) {
   check_names(networks, diagnostics);
-  std::vector<SubnetStore> before;
+  std::vector<NetworkAddresses> all;
+  std::vector<const PluginText*> plugins;  // of the same places
   for (const NetworkText& network : networks) {
-    const std::vector<SubnetStore> pools = pools_of(network);
-    for (const SubnetStore& pool : pools) {
-      const auto clash = std::ranges::find_if(before, [&pool](const SubnetStore& other) {
-        return other.store != pool.store && overlap(other.subnet.cidr, pool.subnet.cidr);
-      });
-      if (clash == before.end()) continue;
-      warn(*pool.plugin, pool.subnet.path,
-           cat("overlaps with ", clash->subnet.cidr.network().str(), " of network ",
-               clash->network->name, " in ",
-               place_of(*clash->plugin->document, clash->plugin->at(clash->subnet.path)),
-               ": both may allocate the same address, because their leases are separate"),
-           diagnostics);
+    for (const PluginText& plugin : network.plugins) {
+      all.push_back({network.name, plugin.document->file, wire_of(plugin.conf(), plugin.facts),
+                     given_by(plugin.conf(), network.name, plugin.ipam_facts)});
+      plugins.push_back(&plugin);
     }
-    before.insert(before.end(), pools.begin(), pools.end());
+  }
+  for (const Clash& clash : clashes(all, have_one_name)) {
+    const PluginText& one = *plugins[static_cast<std::size_t>(clash.one - all.data())];
+    const PluginText& other = *plugins[static_cast<std::size_t>(clash.other - all.data())];
+    const bool is_of_addresses = !clash.overlaps.empty();
+    const Overlap& found = is_of_addresses ? clash.overlaps.front() : *clash.subnets;
+    warn(one, found.one->path,
+         cat("overlaps with ", found.other->range.subnet.str(), " of network ",
+             clash.other->network, " in ",
+             place_of(*other.document, other.at(found.other->path)),
+             is_of_addresses ? cat(": both may allocate ", found.str(),
+                                   ", because their leases are separate")
+                             : ": the node has two routes to the addresses and uses one"),
+         diagnostics);
   }
 }
 

@@ -1,0 +1,107 @@
+#include "cnitool/clashes.h"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "cnitool/json_at.h"
+#include "cnitool/known_plugins.h"
+#include "libcni/common/error.h"
+#include "netlink/route/link_data.h"
+#include "plugins/names/links.h"
+
+namespace tool {
+
+namespace {
+
+using cni::Fact;
+using netlink::Ip;
+
+// A gateway is no pod's: one at an end is not of the overlap.
+std::optional<Overlap> overlap_of(const Given& one, const Given& other) {
+  const cni::AddressRange &mine = one.range, &theirs = other.range;
+  if (mine.start.family() != theirs.start.family() || !mine.overlaps(theirs)) return std::nullopt;
+  Ip first = std::max(mine.start, theirs.start), last = std::min(mine.end, theirs.end);
+  const auto is_gateway = [&](const Ip& ip) { return ip == mine.gateway || ip == theirs.gateway; };
+  while (is_gateway(first)) {
+    if (first == last) return std::nullopt;
+    first = *first.next();
+  }
+  while (is_gateway(last)) last = *last.prev();
+  return Overlap{&one, &other, first, last};
+}
+
+bool have_one_subnet(const Given& one, const Given& other) {
+  const netlink::Cidr mine = one.range.subnet.network(), theirs = other.range.subnet.network();
+  return mine.contains(theirs.ip) || theirs.contains(mine.ip);
+}
+
+// Of networks to whose pods the node routes: an address of their own needs no route of a subnet.
+bool is_alone(const Given& one) { return one.range.start == one.range.end; }
+
+void add_clash(const NetworkAddresses& one, const NetworkAddresses& other, bool is_one_segment,
+               std::vector<Clash>& out) {
+  Clash found{&one, &other};
+  for (const Given& mine : one.given.all) {
+    for (const Given& theirs : other.given.all) {
+      if (const auto overlap = overlap_of(mine, theirs)) {
+        found.overlaps.push_back(*overlap);
+      } else if (!is_one_segment && !found.subnets && have_one_subnet(mine, theirs) &&
+                 !is_alone(mine) && !is_alone(theirs)) {
+        found.subnets = Overlap{&mine, &theirs, mine.range.start, mine.range.end};
+      }
+    }
+  }
+  if (!found.overlaps.empty() || found.subnets) out.push_back(std::move(found));
+}
+
+}  // namespace
+
+std::string Overlap::str() const {
+  return first == last ? first.str() : cni::cat(first.str(), "-", last.str());
+}
+
+std::optional<Wire> wire_of(const nlohmann::json& conf, cni::Facts facts) {
+  if (!conf.is_object() || is_true(conf, "linkInContainer")) return std::nullopt;
+  const auto number = [&conf](const char* key) {
+    return static_cast<std::uint16_t>(number_at(conf, key));
+  };
+  if (facts.has(Fact::kBridge)) {
+    return Wire{.kind = Wire::Kind::kBridge,
+                .link = text_at(conf, "bridge", names::kDefaultBridge),
+                .vlan = number("vlan"),
+                .protocol = netlink::Vlan::k8021q,
+                .is_routed = is_true(conf, "isGateway") || is_true(conf, "isDefaultGateway")};
+  }
+  if (facts.has(Fact::kRouted)) return Wire{.is_routed = true};
+  if (!facts.has(Fact::kMaster)) return std::nullopt;
+  Wire out{.kind = Wire::Kind::kMaster, .link = text_at(conf, "master")};
+  if (facts_of(text_at(conf, "type")).link_kind() == std::string_view("vlan")) {
+    const bool is_outer = text_at(conf, "protocol") == "802.1ad";
+    out.vlan = number("vlanId");
+    out.protocol = is_outer ? netlink::Vlan::k8021ad : netlink::Vlan::k8021q;
+  }
+  return out;
+}
+
+bool have_one_name(const Wire& one, const Wire& other) {
+  if (one.kind != other.kind || one.kind == Wire::Kind::kNode) return false;
+  if (one.link != other.link || one.vlan != other.vlan) return false;
+  return one.vlan == 0 || one.protocol == other.protocol;
+}
+
+std::vector<Clash> clashes(const std::vector<NetworkAddresses>& all, const Joined& joined) {
+  std::vector<Clash> out;
+  for (auto one = all.begin(); one != all.end(); ++one) {
+    for (auto other = all.begin(); other != one; ++other) {
+      if (!one->wire || !other->wire || one->network == other->network) continue;
+      const bool have_one_store = !one->given.store.empty() && one->given.store == other->given.store;
+      const bool is_one_segment = joined(*one->wire, *other->wire);
+      const bool are_routed = one->wire->is_routed && other->wire->is_routed;
+      if (have_one_store || (!is_one_segment && !are_routed)) continue;
+      add_clash(*one, *other, is_one_segment, out);
+    }
+  }
+  return out;
+}
+
+}  // namespace tool

@@ -1,0 +1,237 @@
+#include <algorithm>
+#include <set>
+
+#include "cnitool/block_pools.h"
+#include "cnitool/doctor/checks.h"
+#include "cnitool/doctor/networks.h"
+#include "cnitool/doctor/pods.h"
+#include "cnitool/doctor/routes.h"
+#include "cnitool/doctor/segments.h"
+#include "cnitool/find_by.h"
+
+// Addresses that two networks give out to pods which see each other.
+namespace tool::doctor {
+
+namespace {
+
+using netlink::Cidr;
+using netlink::Ip;
+
+// "network 'lan': cluster-pool, /etc/cni/net.d/20-lan.conflist, on eth1".
+std::string line_of(const NetworkAddresses& one) {
+  const Wire& wire = *one.wire;
+  const std::string vlan = wire.vlan == 0 ? "" : cat(", VLAN ", wire.vlan);
+  const std::string link = wire.link.empty() ? "the link of the default route" : wire.link;
+  return cat("network '", one.network, "': ", one.given.type, ", ",
+             one.file.empty() ? "a config that no file has" : one.file,
+             wire.kind == Wire::Kind::kNode ? "" : cat(", on ", link, vlan));
+}
+
+std::string overlaps_of(const Clash& clash) {
+  Names out;
+  for (const Overlap& one : clash.overlaps) out.push_back(one.str());
+  return some_of(out);
+}
+
+bool touches(const Cidr& block, const Clash& clash) {
+  return std::ranges::any_of(clash.overlaps, [&](const Overlap& one) {
+    return block.contains(one.first) || (one.first <= block.ip && block.ip <= one.last);
+  });
+}
+
+// "; node 'n2' has block 10.5.0.16/28 of network 'lan'": who can give such an address now.
+std::string holders_of(const Node& node, const Clash& clash) {
+  Names out;
+  for (const NetworkAddresses* const network : {clash.other, clash.one}) {
+    const auto* const pool = find_by(node.block_pools, &BlockPool::network, network->network);
+    if (pool == nullptr || !pool->seen) continue;
+    for (const auto& holder : pool->seen->nodes) {
+      const auto found = std::ranges::find_if(
+          holder.blocks, [&](const Cidr& block) { return touches(block, clash); });
+      if (found == holder.blocks.end()) continue;
+      out.push_back(cat("node '", holder.name, "' has block ", found->str(), " of network '",
+                        network->network, "'"));
+    }
+  }
+  return out.empty() ? "" : cat("; ", some_of(out));
+}
+
+// The networks that together are the addresses from first to last.
+std::vector<Cidr> networks_from(Ip first, const Ip& last) {
+  std::vector<Cidr> out;
+  for (;;) {
+    unsigned prefix = first.bits();
+    while (prefix > 0 && first.masked(prefix - 1) == first && first.broadcast(prefix - 1) <= last) {
+      --prefix;
+    }
+    out.push_back({first, prefix});
+    const auto next = first.broadcast(prefix).next();
+    if (!next || *next > last) return out;
+    first = *next;
+  }
+}
+
+/// A network of a clash, and what the other one has of its addresses.
+struct Side {
+  const NetworkAddresses *mine, *theirs;
+  const Given *own, *other;
+  const Overlap& overlap;
+  // Beside an address that is no pod's.
+  bool is_from_start() const {
+    return own->range.start == overlap.first ||
+           (own->range.start == own->range.gateway && own->range.start.next() == overlap.first) ||
+           own->range.start == other->range.gateway;
+  }
+  bool is_to_end() const { return own->range.end == overlap.last; }
+};
+
+std::string place_in(const Side& side, const std::string& key) {
+  const std::string& path = side.own->path;
+  return cat("in \"", path.substr(0, path.rfind('.')), "\" of network '", side.mine->network, "'",
+             side.mine->file.empty() ? "" : cat(" (", side.mine->file, ")"), " ", key);
+}
+
+// `exclude` of a pool, for all that the other network may ever give.
+std::string exclusion_for(const Side& side) {
+  constexpr std::size_t kMax = 4;
+  const Cidr theirs = side.other->range.subnet.network(), mine = side.own->range.subnet;
+  std::vector<Cidr> all{theirs};
+  if (theirs.prefix <= mine.prefix) all = networks_from(side.overlap.first, side.overlap.last);
+  if (all.size() > kMax) return {};
+  Names texts;
+  for (const Cidr& one : all) {
+    const bool is_address = one.prefix == one.ip.bits();
+    texts.push_back(cat('"', is_address ? one.ip.str() : one.str(), '"'));
+  }
+  return place_in(side, cat("add ", joined(texts), " to \"exclude\""));
+}
+
+// Empty: the network would have no address left, or its plugin has no key for it.
+std::string cut_of(const Side& side) {
+  const std::string& type = side.mine->given.type;
+  if (type != "cluster-pool" && type != "host-local" && type != "whereabouts") return {};
+  if (side.is_from_start() && side.is_to_end()) return {};
+  if (type != "host-local") {
+    const std::string exclusion = exclusion_for(side);
+    if (!exclusion.empty()) return exclusion;
+  }
+  const bool is_foreign = type == "whereabouts";
+  if (side.is_from_start()) {
+    return place_in(side, cat("set \"", is_foreign ? "range_start" : "rangeStart", "\": \"",
+                              side.overlap.last.next()->str(), '"'));
+  }
+  if (!side.is_to_end()) return {};
+  return place_in(side, cat("set \"", is_foreign ? "range_end" : "rangeEnd", "\": \"",
+                            side.overlap.first.prev()->str(), '"'));
+}
+
+// Those of the network that have such an address keep it.
+std::string restart_for(const Node& node, const Side& side) {
+  std::vector<const cni::AttachmentKey*> pods;
+  for (const AttachmentState& one : node.attachments) {
+    const bool is_in = std::ranges::any_of(one.result.ips, [&](const cni::Address& address) {
+      return side.overlap.first <= address.cidr.ip && address.cidr.ip <= side.overlap.last;
+    });
+    if (is_in && one.is_alive() && one.key.network == side.mine->network) pods.push_back(&one.key);
+  }
+  return pods.empty() ? "" : cat("; then ", restart_of(node, pods));
+}
+
+std::string remedy_for(const Node& node, const Clash& clash) {
+  const Overlap& first = clash.overlaps.front();
+  const Side sides[] = {{clash.one, clash.other, first.one, first.other, first},
+                        {clash.other, clash.one, first.other, first.one, first}};
+  const auto everywhere = [](const Side& side) {
+    return side.mine->given.type == "cluster-pool" ? ", on all nodes" : "";
+  };
+  for (const Side& side : sides) {
+    const std::string cut = cut_of(side);
+    if (!cut.empty()) return cat(cut, everywhere(side), restart_for(node, side));
+  }
+  const std::string key = sides[0].own->path.substr(sides[0].own->path.rfind('.') + 1);
+  return cat(place_in(sides[0], cat("set another \"", key, '"')), everywhere(sides[0]),
+             restart_for(node, sides[0]));
+}
+
+Finding finding_of(const Node& node, const Clash& clash) {
+  const NetworkAddresses &one = *clash.one, &other = *clash.other;
+  if (clash.overlaps.empty()) {
+    const Overlap& both = *clash.subnets;
+    return {Level::kError,
+            cat("subnet ", both.one->range.subnet.str(), " of network '", one.network,
+                "' overlaps ", both.other->range.subnet.str(), " of network '", other.network, "'"),
+            "the node has two routes to the addresses and uses one",
+            other_subnet(node, {one.network, one.file, both.one->range}),
+            {one.network, other.network}};
+  }
+  const bool are_routed = one.wire->is_routed && other.wire->is_routed;
+  return {Level::kError,
+          cat("networks '", other.network, "' and '", one.network, "' can give the same addresses",
+              are_routed ? "" : " on one segment", ": ", overlaps_of(clash)),
+          cat("two pods can get the same address", holders_of(node, clash)),
+          remedy_for(node, clash),
+          {one.network, other.network},
+          {line_of(other), line_of(one)}};
+}
+
+bool contains_one(const blocks::Pool& pool, const blocks::Range& range) {
+  for (const auto& set : pool.sets) {
+    for (const blocks::Range& own : set) {
+      if (own.contains(range.start) || range.contains(own.start)) return true;
+    }
+  }
+  return false;
+}
+
+const blocks::Range* shared_by(const BlockPool& one, const BlockPool& other) {
+  if (one.pool() == nullptr || other.pool() == nullptr) return nullptr;
+  for (const auto& set : one.pool()->sets) {
+    for (const blocks::Range& range : set) {
+      if (contains_one(*other.pool(), range)) return &range;
+    }
+  }
+  return nullptr;
+}
+
+// Pools of networks whose configs were not seen, as those of Multus: where their pods are is
+// unknown.
+void add_unknown(const Node& node, const std::vector<NetworkAddresses>& known, Findings& out) {
+  const auto is_known = [&](const BlockPool& one) {
+    return find_by(known, &NetworkAddresses::network, one.network) != nullptr;
+  };
+  for (auto one = node.block_pools.begin(); one != node.block_pools.end(); ++one) {
+    for (auto other = node.block_pools.begin(); other != one; ++other) {
+      const blocks::Range* const shared = shared_by(*one, *other);
+      if (shared == nullptr || (is_known(*one) && is_known(*other))) continue;
+      const BlockPool& unseen = is_known(*one) ? *other : *one;
+      out.push_back({Level::kUnknown,
+                     cat("networks '", other->network, "' and '", one->network,
+                         "' have pools with the same addresses of ", shared->subnet.str(),
+                         ", and no config of '", unseen.network, "' was found in ",
+                         node.networks.dir, " or of a pod"),
+                     "where both are on one segment, two pods can get the same address",
+                     "give both one \"name\", which is that of the pool, if one segment has both; "
+                     "else nothing",
+                     {other->network, one->network}});
+    }
+  }
+}
+
+}  // namespace
+
+// Networks of one segment may share a subnet, but no address of it.
+Findings check_subnets(const Node& node) {
+  Findings out;
+  const std::vector<NetworkAddresses> all = address_networks(node);
+  const Segments segments(node);
+  const auto joined = [&](const Wire& a, const Wire& b) { return segments.are_joined(a, b); };
+  for (const Clash& one : clashes(all, joined)) out.push_back(finding_of(node, one));
+  add_unknown(node, all, out);
+  return out;
+}
+
+bool has_several_subnets(const Node& node) {
+  return node.block_pools.size() > 1 || address_networks(node).size() > 1;
+}
+
+}  // namespace tool::doctor
