@@ -20,6 +20,14 @@ auto read(BlockPool& out, Fn&& fn) -> decltype(fn()) {
   return std::nullopt;
 }
 
+// Blocks of another size, and of a range that the pool had before, are not the set's.
+std::uint64_t count_in(const blocks::Pool::Set& set, const std::vector<netlink::Cidr>& blocks) {
+  return static_cast<std::uint64_t>(std::ranges::count_if(blocks, [&](const auto& block) {
+    return std::ranges::any_of(
+        set, [&](const blocks::Range& range) { return range.size_of(block) != 0; });
+  }));
+}
+
 void add_leases(BlockPool& out) {
   if (out.held) {
     for (const blocks::Block& block : out.held->blocks) {
@@ -48,21 +56,45 @@ const blocks::Pool* BlockPool::pool() const {
   return want ? &want->pool : nullptr;
 }
 
-std::uint64_t BlockPool::claimed() const {
-  std::uint64_t out = 0;
-  for (const auto& node : seen ? seen->nodes : std::vector<blocks::Nodes::Node>()) {
-    out += node.blocks.size();
+std::vector<BlockPool::Count> BlockPool::counts() const {
+  std::vector<Count> out;
+  for (const auto& set : pool() != nullptr ? pool()->sets : std::vector<blocks::Pool::Set>()) {
+    Count one;
+    for (const blocks::Range& range : set) {
+      const std::uint64_t more = range.usable_blocks();
+      one.total = more > UINT64_MAX - one.total ? UINT64_MAX : one.total + more;
+      one.subnets.push_back(range.subnet.str());
+    }
+    for (const auto& node : seen ? seen->nodes : std::vector<blocks::Nodes::Node>()) {
+      one.claimed += count_in(set, node.blocks);
+    }
+    std::vector<netlink::Cidr> mine;
+    for (const BlockUse& use : blocks) {
+      if (use.block.state != blocks::State::kLost) mine.push_back(use.block.cidr);
+    }
+    one.own = count_in(set, mine);
+    one.claimed = std::max(one.claimed, one.own);  // the agent writes its own at once
+    out.push_back(std::move(one));
   }
-  return std::max<std::uint64_t>(out, blocks.size());
+  return out;
 }
 
-std::uint64_t BlockPool::total() const {
-  std::uint64_t out = 0;
-  for (const auto& set : pool() != nullptr ? pool()->sets : std::vector<blocks::Pool::Set>()) {
-    for (const blocks::Range& range : set) {
-      const std::uint64_t one = range.blocks();
-      out = one > UINT64_MAX - out ? UINT64_MAX : out + one;
-    }
+BlockPool::Count sum_of(const std::vector<BlockPool::Count>& counts) {
+  BlockPool::Count out;
+  for (const BlockPool::Count& one : counts) {
+    out.claimed += one.claimed;
+    out.own += one.own;
+    out.total = one.total > UINT64_MAX - out.total ? UINT64_MAX : out.total + one.total;
+  }
+  return out;
+}
+
+std::vector<std::string> texts_of(const std::vector<BlockPool::Count>& counts) {
+  constexpr std::uint64_t kCountable = 0xffffffff;
+  std::vector<std::string> out;
+  for (const BlockPool::Count& one : counts) {
+    out.push_back(cat(counts.size() == 1 ? "" : cat(joined(one.subnets), ": "), one.claimed, "/",
+                      one.total <= kCountable ? cat(one.total) : "more than 2^32", " blocks"));
   }
   return out;
 }

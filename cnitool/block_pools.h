@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "cnitool/output.h"
 #include "cnitool/pool.h"
 #include "plugins/state/blocks.h"
 
@@ -31,10 +32,20 @@ struct BlockPool {
 
   /// As the agent or else the plugin says it; nullptr: unknown.
   const blocks::Pool* pool() const;
-  /// Blocks of all sets that have a node, as far as the agent saw it, and all that there are.
-  std::uint64_t claimed() const;
-  std::uint64_t total() const;
+  /// The blocks of a range set: each is exhausted by itself.
+  struct Count {
+    std::vector<std::string> subnets = {};
+    std::uint64_t claimed = 0;  ///< have a node, as far as the agent saw it
+    std::uint64_t own = 0;      ///< have this node
+    std::uint64_t total = 0;    ///< have an address to give out
+  };
+  std::vector<Count> counts() const;  ///< by set
 };
+
+/// The sum of all sets.
+BlockPool::Count sum_of(const std::vector<BlockPool::Count>& counts);
+/// "10.5.0.0/24: 3/16 blocks", without the subnets where there is one set.
+std::vector<std::string> texts_of(const std::vector<BlockPool::Count>& counts);
 
 /// Of all networks that are named there. \throws netlink::Error where the folder cannot be read.
 std::vector<BlockPool> block_pools();

@@ -1,5 +1,6 @@
 #include "cnitool/block_status.h"
 
+#include <cerrno>
 #include <chrono>
 #include <nlohmann/json.hpp>
 
@@ -29,8 +30,9 @@ std::optional<BlockStatus> block_status() {
   try {
     answer = cni::try_parse_json(cni::exchange_line(
         names::kBlocksSocket, "{\"verb\": \"status\"}\n", std::chrono::seconds(1), kMaxStatus));
-  } catch (const netlink::Error&) {
-    return std::nullopt;
+  } catch (const netlink::Error& e) {
+    const bool is_unknown = e.error() == EACCES || e.error() == EPERM;  // the socket is root's
+    return is_unknown ? std::optional<BlockStatus>(BlockStatus{}) : std::nullopt;
   }
   BlockStatus out;
   if (!answer.is_object()) return out;

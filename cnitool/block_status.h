@@ -19,7 +19,8 @@ struct BlockStatus {
   std::vector<Missing> missing = {};
 };
 
-/// nullopt: nobody answers within a second. What an answer lacks is as in an empty one.
+/// nullopt: nobody answers within a second. What an answer lacks is as in an empty one, and so is
+/// all that is not to be asked, but by root.
 std::optional<BlockStatus> block_status();
 
 }  // namespace tool

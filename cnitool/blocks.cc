@@ -48,13 +48,21 @@ ordered_json json_of(const blocks::Nodes& seen, std::time_t now) {
 }
 
 ordered_json json_of(const BlockPool& pool, std::time_t now) {
-  ordered_json blocks = ordered_json::array(), outside = ordered_json::array();
+  ordered_json blocks = ordered_json::array(), outside = ordered_json::array(),
+               sets = ordered_json::array();
+  const auto counts = pool.counts();
+  const BlockPool::Count sum = sum_of(counts);
+  for (const BlockPool::Count& one : counts) {
+    sets.push_back(
+        {{"subnets", one.subnets}, {"claimed", one.claimed}, {"total", number(one.total)}});
+  }
   for (const BlockUse& one : pool.blocks) blocks.push_back(json_of(one));
   for (const Reservation& one : pool.outside) outside.push_back(one.ip.str());
   ordered_json out{{"network", pool.network},
                    {"node", pool.held ? ordered_json(pool.held->node) : ordered_json()},
-                   {"claimed", pool.claimed()},
-                   {"total", number(pool.total())},
+                   {"claimed", sum.claimed},
+                   {"total", number(sum.total)},
+                   {"sets", std::move(sets)},
                    {"blocks", std::move(blocks)},
                    {"outside", std::move(outside)},
                    {"note", pool.held ? pool.held->note : ""},
@@ -94,10 +102,8 @@ std::vector<std::string> remarks_of(const BlockPool& pool, std::time_t now) {
   if (!pool.failure.empty()) out.push_back(cat(network, pool.failure));
   if (!pool.has_file) out.push_back(cat(network, "patchbay-agent has written nothing yet"));
   if (pool.seen) {
-    out.push_back(cat(network, pool.claimed(), " of ",
-                      is_countable(pool.total()) ? cat(pool.total()) : "more than 2^32",
-                      " blocks have a node, as the agent saw it ", age_text(now - pool.seen->at),
-                      " ago"));
+    out.push_back(cat(network, joined(texts_of(pool.counts())),
+                      " have a node, as the agent saw it ", age_text(now - pool.seen->at), " ago"));
   }
   if (pool.held && !pool.held->note.empty()) {
     out.push_back(cat(network, "the agent says: ", pool.held->note));

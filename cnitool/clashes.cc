@@ -35,29 +35,34 @@ bool have_one_subnet(const Given& one, const Given& other) {
   return mine.contains(theirs.ip) || theirs.contains(mine.ip);
 }
 
-// Of networks to whose pods the node routes: an address of their own needs no route of a subnet.
+// An address of its own needs no route of a subnet.
 bool is_alone(const Given& one) { return one.range.start == one.range.end; }
 
-void add_clash(const NetworkAddresses& one, const NetworkAddresses& other, bool is_one_segment,
-               std::vector<Clash>& out) {
-  Clash found{&one, &other};
-  for (const Given& mine : one.given.all) {
-    for (const Given& theirs : other.given.all) {
-      if (const auto overlap = overlap_of(mine, theirs)) {
-        found.overlaps.push_back(*overlap);
-      } else if (!is_one_segment && !found.subnets && have_one_subnet(mine, theirs) &&
-                 !is_alone(mine) && !is_alone(theirs)) {
-        found.subnets = Overlap{&mine, &theirs, mine.range.start, mine.range.end};
-      }
+// Of networks to whose pods the node routes.
+std::optional<Overlap> one_subnet_of(const GivenAddresses& one, const GivenAddresses& other) {
+  for (const Given& mine : one.all) {
+    for (const Given& theirs : other.all) {
+      if (is_alone(mine) || is_alone(theirs) || !have_one_subnet(mine, theirs)) continue;
+      return Overlap{&mine, &theirs, mine.range.start, mine.range.end};
     }
   }
-  if (!found.overlaps.empty() || found.subnets) out.push_back(std::move(found));
+  return std::nullopt;
 }
 
 }  // namespace
 
 std::string Overlap::str() const {
   return first == last ? first.str() : cni::cat(first.str(), "-", last.str());
+}
+
+std::vector<Overlap> overlaps_of(const GivenAddresses& one, const GivenAddresses& other) {
+  std::vector<Overlap> out;
+  for (const Given& mine : one.all) {
+    for (const Given& theirs : other.all) {
+      if (const auto overlap = overlap_of(mine, theirs)) out.push_back(*overlap);
+    }
+  }
+  return out;
 }
 
 std::optional<Wire> wire_of(const nlohmann::json& conf, cni::Facts facts) {
@@ -94,11 +99,16 @@ std::vector<Clash> clashes(const std::vector<NetworkAddresses>& all, const Joine
   for (auto one = all.begin(); one != all.end(); ++one) {
     for (auto other = all.begin(); other != one; ++other) {
       if (!one->wire || !other->wire || one->network == other->network) continue;
-      const bool have_one_store = !one->given.store.empty() && one->given.store == other->given.store;
+      const bool have_one_store =
+          !one->given.store.empty() && one->given.store == other->given.store;
       const bool is_one_segment = joined(*one->wire, *other->wire);
       const bool are_routed = one->wire->is_routed && other->wire->is_routed;
       if (have_one_store || (!is_one_segment && !are_routed)) continue;
-      add_clash(*one, *other, is_one_segment, out);
+      Clash found{&*one, &*other, overlaps_of(one->given, other->given)};
+      if (!is_one_segment && found.overlaps.empty()) {
+        found.subnets = one_subnet_of(one->given, other->given);
+      }
+      if (!found.overlaps.empty() || found.subnets) out.push_back(std::move(found));
     }
   }
   return out;

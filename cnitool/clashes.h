@@ -45,6 +45,9 @@ struct Overlap {
   std::string str() const;
 };
 
+/// The addresses that both give out, whatever the segments.
+std::vector<Overlap> overlaps_of(const GivenAddresses& one, const GivenAddresses& other);
+
 /// Two networks of one segment, or whose pods the node routes to. The order is that of all.
 struct Clash {
   const NetworkAddresses *one, *other;  ///< the later, and the earlier one

@@ -217,8 +217,8 @@ void add_blocks(CLI::App& app, CommandLine& line) {
   CLI::App& command = *add_command(
       app, line, "blocks", "list which node has which block of a pool, and release those of one");
   command.add_option("network", line.operation.network,
-                     "only this network; or release, which frees the blocks of a node");
-  command.add_option("node", line.node, "with release: the node, which was removed for good");
+                     "only this network; or the word release, which frees the blocks of a node");
+  command.add_option("node", line.node, "after release: the node, which was removed for good");
   command.add_flag("--force", line.force,
                    "release also blocks of a node whose Node object exists, and those of another "
                    "machine with the name of this node");

@@ -8,6 +8,7 @@
 #include "libcni/common/error.h"
 #include "libcni/runtime/cache.h"
 #include "libcni/runtime/conflist.h"
+#include "plugins/state/blocks.h"
 
 namespace tool {
 
@@ -100,6 +101,27 @@ void add_namespaces(const Settings& settings, const Line& line, std::set<std::st
   for (const std::string& name : cni::names_in("/run/netns")) out.insert(cat("/run/netns/", name));
 }
 
+// Networks are named by their files in the folder of blocks, as those of Multus, too.
+void add_blocks(const std::string& name, const Line& line, std::set<std::string>& out) try {
+  constexpr const char* kRelease = "release";
+  const auto folder = blocks::Folder::find();
+  const auto networks = folder ? folder->networks() : std::vector<std::string>();
+  if (name == "network") {
+    out.insert(networks.begin(), networks.end());
+    out.insert(kRelease);
+  }
+  if (name != "node" || line.positionals.front() != kRelease) return;
+  for (const std::string& network : networks) {
+    const auto seen = folder->nodes(network);
+    if (!seen) continue;
+    for (const auto& node : seen->nodes) out.insert(node.name);
+  }
+  for (const std::string& network : networks) {
+    if (const auto held = folder->held(network)) out.erase(held->node);
+  }
+} catch (const std::exception&) {
+}
+
 Files files_for(const std::string& name) {
   const auto has = [&name](std::string_view part) { return name.find(part) != std::string::npos; };
   if (has("dir") || name == "--path") return Files::kDirectories;
@@ -111,6 +133,7 @@ void add_values(const Argument& of, const Line& line, const Settings& settings, 
   std::set<std::string> found(of.choices.begin(), of.choices.end());
   if (name == "network" || name == "--network") add_networks(settings, found);
   if (name == "netns" && line.command != nullptr) add_namespaces(settings, line, found);
+  if (line.command != nullptr && line.command->name == "blocks") add_blocks(name, line, found);
   const bool is_own = line.command != nullptr && find(line.command->options, name) != nullptr;
   for (const auto& one : attachments(settings)) {
     if (name == "--container-id") found.insert(one.key.container_id);

@@ -53,17 +53,10 @@ std::vector<AddressRange> without(const AddressRange& whole, const Cidr& exclude
   return out;
 }
 
-std::vector<AddressRange> without_all(const AddressRange& whole,
-                                      const std::vector<std::string>& exclude) {
-  std::vector<AddressRange> out{whole};
-  for (const std::string& text : exclude) {
-    const auto excluded = network_of(text);
-    if (!excluded) continue;
-    std::vector<AddressRange> rest;
-    for (const AddressRange& one : out) {
-      std::ranges::copy(without(one, *excluded), std::back_inserter(rest));
-    }
-    out = std::move(rest);
+std::vector<Cidr> networks_of(const std::vector<std::string>& texts) {
+  std::vector<Cidr> out;
+  for (const std::string& text : texts) {
+    if (const auto one = network_of(text)) out.push_back(*one);
   }
   return out;
 }
@@ -85,8 +78,8 @@ class Collector {
     each(ipam_, "addresses", "ipam", [this](const json& one, const std::string& at) {
       const auto cidr = Cidr::parse(text_at(one, "address"));
       if (!cidr) return;
-      out_.push_back({cat(at, ".address"),
-                      {cidr->network(), cidr->ip, cidr->ip, Ip::any(cidr->ip.family())}});
+      out_.push_back(
+          {cat(at, ".address"), {cidr->network(), cidr->ip, cidr->ip, Ip::any(cidr->ip.family())}});
     });
   }
 
@@ -136,8 +129,8 @@ class Collector {
     try {
       const auto whole =
           AddressRange::make(subnet, first, last, gateway ? *gateway : std::optional(subnet.ip));
-      const auto exclude = strings_at(place, "exclude");
-      for (AddressRange& one : without_all(whole, exclude)) {
+      const auto exclude = networks_of(strings_at(place, "exclude"));
+      for (AddressRange& one : runs_without(whole, exclude)) {
         out_.push_back({cat(path, ".range"), std::move(one)});
       }
     } catch (const cni::Error&) {  // a range of another version of it
@@ -157,7 +150,20 @@ std::vector<AddressRange> ranges_at(const Reader& place, const std::string& type
       AddressRange::make(subnet_in(place["subnet"], pod_cidr_file), ip_at(place, "rangeStart"),
                          ip_at(place, "rangeEnd"), ip_at(place, "gateway"));
   if (!cni::stands_for(type, kClusterPool)) return {whole};
-  return without_all(whole, strings_at(place.json(), "exclude"));
+  return runs_without(whole, networks_of(strings_at(place.json(), "exclude")));
+}
+
+std::vector<AddressRange> runs_without(const AddressRange& whole,
+                                       const std::vector<Cidr>& exclude) {
+  std::vector<AddressRange> out{whole};
+  for (const Cidr& excluded : exclude) {
+    std::vector<AddressRange> rest;
+    for (const AddressRange& one : out) {
+      std::ranges::copy(without(one, excluded), std::back_inserter(rest));
+    }
+    out = std::move(rest);
+  }
+  return out;
 }
 
 GivenAddresses given_by(const json& conf, const std::string& network, cni::Facts facts) {

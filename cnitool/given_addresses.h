@@ -28,9 +28,13 @@ struct GivenAddresses {
 /// whereabouts is known by its type.
 GivenAddresses given_by(const nlohmann::json& conf, const std::string& network, cni::Facts facts);
 
-/// The runs of a place with the keys `subnet`, `rangeStart`, `rangeEnd`, `gateway`, without those of
-/// `exclude`, which the type may have. \throws cni::Error where they are wrong.
+/// The runs of a place with the keys `subnet`, `rangeStart`, `rangeEnd`, `gateway`, without those
+/// of `exclude`, which the type may have. \throws cni::Error where they are wrong.
 std::vector<cni::AddressRange> ranges_at(const cni::Reader& place, const std::string& type,
                                          const std::string& pod_cidr_file);
+
+/// What is left of a run without these networks.
+std::vector<cni::AddressRange> runs_without(const cni::AddressRange& whole,
+                                            const std::vector<netlink::Cidr>& exclude);
 
 }  // namespace tool

@@ -82,8 +82,14 @@ Seen look(const cni::CachedAttachment& one) {
 std::vector<GraphPool> pools_of(const std::vector<BlockPool>& all) {
   std::vector<GraphPool> out;
   for (const BlockPool& pool : all) {
-    GraphPool& to = out.emplace_back(
-        GraphPool{.network = pool.network, .claimed = pool.claimed(), .total = pool.total()});
+    GraphPool& to =
+        out.emplace_back(GraphPool{.network = pool.network, .lines = texts_of(pool.counts())});
+    const auto counts = pool.counts();
+    to.claimed = sum_of(counts).claimed;
+    to.total = sum_of(counts).total;
+    for (const BlockPool::Count& one : counts) {
+      to.sets.push_back({one.subnets, one.claimed, one.total});
+    }
     for (const BlockUse& one : pool.blocks) {
       to.blocks.push_back({one.block.cidr.str(), one.block.state.str(), one.used, one.size});
     }

@@ -269,10 +269,15 @@ ordered_json json_of(const GraphPool& pool) {
     blocks.push_back(
         {{"cidr", one.cidr}, {"state", one.state}, {"used", one.used}, {"size", one.size}});
   }
+  auto sets = ordered_json::array();
+  for (const GraphPool::Set& one : pool.sets) {
+    sets.push_back({{"subnets", one.subnets}, {"claimed", one.claimed}, {"total", one.total}});
+  }
   return {{"network", pool.network},
           {"blocks", blocks},
           {"claimed", pool.claimed},
-          {"total", pool.total}};
+          {"total", pool.total},
+          {"sets", sets}};
 }
 
 }  // namespace

@@ -99,7 +99,13 @@ struct GraphPool {
   };
   std::string network = {};
   std::vector<Block> blocks = {};
-  std::uint64_t claimed = 0, total = 0;  ///< blocks of the cluster
+  struct Set {
+    std::vector<std::string> subnets;
+    std::uint64_t claimed = 0, total = 0;  ///< blocks of the cluster
+  };
+  std::vector<Set> sets = {};
+  std::uint64_t claimed = 0, total = 0;  ///< of all sets
+  std::vector<std::string> lines = {};   ///< of the sets
 };
 
 struct Graph {

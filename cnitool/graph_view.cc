@@ -65,7 +65,9 @@ void add_pools(Segment& segment, const std::vector<std::string>& networks,
   constexpr std::size_t kMost = 4;
   for (const GraphPool& pool : pools) {
     if (std::ranges::find(networks, pool.network) == networks.end()) continue;
-    segment.lines.push_back(cat("pool: ", pool.claimed, "/", pool.total, " blocks claimed"));
+    for (const std::string& line : pool.lines) {
+      segment.lines.push_back(cat("pool: ", line, " claimed"));
+    }
     for (std::size_t i = 0; i < std::min(pool.blocks.size(), kMost); ++i) {
       const GraphPool::Block& one = pool.blocks[i];
       segment.lines.push_back(cat(one.cidr, one.state == "held" ? "" : cat(" ", one.state), " ",

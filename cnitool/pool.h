@@ -27,7 +27,8 @@ struct Pool {
   std::string type = {};  ///< of the IPAM plugin; empty: unknown
 };
 
-/// The sets that a config of host-local or cluster-pool names, without what `exclude` has. \throws cni::Error where it is wrong.
+/// The sets that a config of host-local or cluster-pool names, without what `exclude` has. \throws
+/// cni::Error where it is wrong.
 std::vector<cni::RangeSet> sets_in(const cni::Reader& ipam);
 
 /// Reads the directory of the reservations; none where it is not there.

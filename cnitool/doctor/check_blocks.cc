@@ -15,6 +15,7 @@ namespace {
 
 constexpr std::int64_t kPatience = 30;  // seconds that a want may wait for the agent
 constexpr double kNearlyFull = 0.9;
+constexpr std::int64_t kSeenLasts = 15 * 60;  // the agent lists all blocks every 12 minutes
 
 std::string remedy_for_agent() {
   return cat("write ", names::kBlocksConfig, ", then systemctl enable --now ", names::kAgentUnit);
@@ -54,17 +55,47 @@ void report_outside(const BlockPool& pool, Findings& out) {
                  {pool.network}});
 }
 
-void report_nearly_full(const BlockPool& pool, Findings& out) {
-  const std::uint64_t all = pool.total(), claimed = pool.claimed();
-  if (all == 0 || static_cast<double>(claimed) < kNearlyFull * static_cast<double>(all)) return;
-  out.push_back({claimed >= all ? Level::kError : Level::kWarning,
-                 cat("network '", pool.network, "': ", claimed, " of ", all,
-                     " blocks of the cluster have a node"),
-                 "a node whose blocks are full gets no other, and its pods do not start",
-                 cat("cnitool blocks ", pool.network,
-                     "; add a range on all nodes, or choose a longer blockSize for a new network; "
-                     "cnitool blocks release NODE for one that was removed"),
-                 {pool.network}});
+// Whether this node has all blocks that are claimed, and addresses left in them: nobody lacks one,
+// or its agent would have been asked for them.
+bool has_it_alone(const BlockPool& pool, const BlockPool::Count& set) {
+  if (set.own < set.claimed) return false;
+  std::uint64_t used = 0, size = 0;
+  for (const BlockUse& one : pool.blocks) {
+    if (one.block.state != blocks::State::kHeld) continue;
+    used += one.used;
+    size += one.size;
+  }
+  return static_cast<double>(used) < kNearlyFull * static_cast<double>(size);
+}
+
+void report_nearly_full(const Node& node, const BlockPool& pool, Findings& out) {
+  const auto counts = pool.counts();
+  for (const BlockPool::Count& set : counts) {
+    const bool is_nearly =
+        static_cast<double>(set.claimed) >= kNearlyFull * static_cast<double>(set.total);
+    if (set.total == 0 || !is_nearly || has_it_alone(pool, set)) continue;
+    const auto age = pool.seen ? node.now - pool.seen->at : 0;
+    const bool is_old = age > kSeenLasts;
+    out.push_back(
+        {set.claimed >= set.total && !is_old ? Level::kError : Level::kWarning,
+         cat("network '", pool.network, "': ", set.claimed, " of ", set.total, " blocks of ",
+             counts.size() == 1 ? "the cluster" : joined(set.subnets), " have a node",
+             is_old ? cat(", as patchbay-agent saw it ", age_text(age), " ago") : ""),
+         "a node whose blocks are full gets no other, and its pods do not start",
+         cat("cnitool blocks ", pool.network,
+             "; add a range on all nodes, or choose a longer blockSize for a new network; "
+             "cnitool blocks release NODE for one that was removed"),
+         {pool.network}});
+  }
+}
+
+// The same consequence as that of an engine that is away.
+void report_silence(const Node& node, const Names& networks, Findings& out) {
+  const auto is_served = [](const BlockPool& one) { return one.has_file; };
+  if (std::ranges::none_of(node.block_pools, is_served)) return;  // report_unserved() has these
+  out.push_back({Level::kWarning, "no patchbay-agent answers for blocks",
+                 "pods start as long as the blocks of this node have addresses, and no longer",
+                 remedy_for_agent(), networks});
 }
 
 void report_engine(const BlockStatus& status, const Names& networks, Findings& out) {
@@ -115,6 +146,7 @@ Findings check_blocks(const Node& node) {
   Names networks;
   for (const BlockPool& pool : node.block_pools) networks.push_back(pool.network);
   if (status) report_engine(*status, networks, out);
+  if (!status) report_silence(node, networks, out);
   for (const BlockPool& pool : node.block_pools) {
     if (!pool.failure.empty()) {
       out.push_back({Level::kError,
@@ -125,7 +157,7 @@ Findings check_blocks(const Node& node) {
     }
     report_lost(pool, out);
     report_outside(pool, out);
-    report_nearly_full(pool, out);
+    report_nearly_full(node, pool, out);
     report_unserved(node, pool, status.has_value(), out);
   }
   return out;

@@ -27,9 +27,9 @@ std::string line_of(const NetworkAddresses& one) {
              wire.kind == Wire::Kind::kNode ? "" : cat(", on ", link, vlan));
 }
 
-std::string overlaps_of(const Clash& clash) {
+std::string ranges_text(const std::vector<Overlap>& overlaps) {
   Names out;
-  for (const Overlap& one : clash.overlaps) out.push_back(one.str());
+  for (const Overlap& one : overlaps) out.push_back(one.str());
   return some_of(out);
 }
 
@@ -167,30 +167,24 @@ Finding finding_of(const Node& node, const Clash& clash) {
   const bool are_routed = one.wire->is_routed && other.wire->is_routed;
   return {Level::kError,
           cat("networks '", other.network, "' and '", one.network, "' can give the same addresses",
-              are_routed ? "" : " on one segment", ": ", overlaps_of(clash)),
+              are_routed ? "" : " on one segment", ": ", ranges_text(clash.overlaps)),
           cat("two pods can get the same address", holders_of(node, clash)),
           remedy_for(node, clash),
           {one.network, other.network},
           {line_of(other), line_of(one)}};
 }
 
-bool contains_one(const blocks::Pool& pool, const blocks::Range& range) {
-  for (const auto& set : pool.sets) {
-    for (const blocks::Range& own : set) {
-      if (own.contains(range.start) || range.contains(own.start)) return true;
+GivenAddresses pool_addresses(const BlockPool& pool) {
+  GivenAddresses out;
+  if (pool.pool() == nullptr) return out;
+  for (const auto& set : pool.pool()->sets) {
+    for (const blocks::Range& one : set) {
+      for (auto& run : runs_without({one.subnet, one.start, one.end, one.gateway}, one.exclude)) {
+        out.all.push_back({"", run});
+      }
     }
   }
-  return false;
-}
-
-const blocks::Range* shared_by(const BlockPool& one, const BlockPool& other) {
-  if (one.pool() == nullptr || other.pool() == nullptr) return nullptr;
-  for (const auto& set : one.pool()->sets) {
-    for (const blocks::Range& range : set) {
-      if (contains_one(*other.pool(), range)) return &range;
-    }
-  }
-  return nullptr;
+  return out;
 }
 
 // Pools of networks whose configs were not seen, as those of Multus: where their pods are is
@@ -201,17 +195,19 @@ void add_unknown(const Node& node, const std::vector<NetworkAddresses>& known, F
   };
   for (auto one = node.block_pools.begin(); one != node.block_pools.end(); ++one) {
     for (auto other = node.block_pools.begin(); other != one; ++other) {
-      const blocks::Range* const shared = shared_by(*one, *other);
-      if (shared == nullptr || (is_known(*one) && is_known(*other))) continue;
+      if (is_known(*one) && is_known(*other)) continue;
+      const GivenAddresses mine = pool_addresses(*one), theirs = pool_addresses(*other);
+      const auto shared = overlaps_of(mine, theirs);
+      if (shared.empty()) continue;
       const BlockPool& unseen = is_known(*one) ? *other : *one;
       out.push_back({Level::kUnknown,
                      cat("networks '", other->network, "' and '", one->network,
-                         "' have pools with the same addresses of ", shared->subnet.str(),
-                         ", and no config of '", unseen.network, "' was found in ",
-                         node.networks.dir, " or of a pod"),
-                     "where both are on one segment, two pods can get the same address",
-                     "give both one \"name\", which is that of the pool, if one segment has both; "
-                     "else nothing",
+                         "' have pools with the same addresses: ", ranges_text(shared),
+                         ". Where pods of '", unseen.network, "' are is unknown: no file of ",
+                         node.networks.dir, " and no pod has its config"),
+                     "on one segment, two pods can get the same address",
+                     "none where their segments differ; else give both one \"name\", which is that "
+                     "of the pool",
                      {other->network, one->network}});
     }
   }

@@ -77,7 +77,7 @@ struct Node {
 
   std::vector<netlink::Link> links;
   std::map<int, std::vector<netlink::PortVlan>> port_vlans;  ///< by the index of the bridge port
-  std::vector<netlink::LinkRoute> routes;    ///< of both families
+  std::vector<netlink::LinkRoute> routes;                    ///< of both families
   std::vector<netlink::LinkRoute> refusals;  ///< routes that refuse packets, of both
   std::vector<netlink::LinkAddress> addresses;
   std::vector<RuledAway> ruled_away;        ///< pods that live

@@ -65,7 +65,8 @@ bool has_address_there(const Node& node, const NetworkAddresses& one) {
   const Link* const bridge = node.link(one.wire->link);
   if (bridge == nullptr) return false;
   return std::ranges::any_of(node.addresses, [&](const netlink::LinkAddress& address) {
-    return address.link == bridge->index && std::ranges::any_of(one.given.all, [&](const auto& mine) {
+    return address.link == bridge->index &&
+           std::ranges::any_of(one.given.all, [&](const auto& mine) {
              return overlap(address.cidr, mine.range.subnet);
            });
   });

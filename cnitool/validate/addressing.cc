@@ -3,7 +3,6 @@
 #include <nlohmann/json.hpp>
 
 #include "libcni/config/address_range.h"
-#include "plugins/names/state.h"
 
 namespace tool {
 
@@ -69,8 +68,6 @@ Addressing addressing_of(const PluginText& plugin) {
     });
   } else {
     add_ranges(*ipam, out);
-    out.data_dir = text_at(*ipam, "dataDir");
-    if (out.data_dir.empty()) out.data_dir = names::kHostLocalDataDir;
   }
   each(*ipam, "routes", [&out](const json& one, const std::string& at) {
     const auto gateway = Ip::parse(text_at(one, "gw"));

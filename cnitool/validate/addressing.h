@@ -41,7 +41,6 @@ struct Addressing {
   std::size_t entries = 0;  ///< of static's list of addresses, read or not
   std::vector<Hop> hops = {};
   std::vector<WayOut> ways_out = {};
-  std::string data_dir = {};  ///< host-local's
 };
 Addressing addressing_of(const PluginText& plugin);
 

@@ -285,11 +285,10 @@ void check_together(const std::list<NetworkText>& networks, Diagnostics& diagnos
     const Overlap& found = is_of_addresses ? clash.overlaps.front() : *clash.subnets;
     warn(one, found.one->path,
          cat("overlaps with ", found.other->range.subnet.str(), " of network ",
-             clash.other->network, " in ",
-             place_of(*other.document, other.at(found.other->path)),
-             is_of_addresses ? cat(": both may allocate ", found.str(),
-                                   ", because their leases are separate")
-                             : ": the node has two routes to the addresses and uses one"),
+             clash.other->network, " in ", place_of(*other.document, other.at(found.other->path)),
+             is_of_addresses
+                 ? cat(": both may allocate ", found.str(), ", because their leases are separate")
+                 : ": the node has two routes to the addresses and uses one"),
          diagnostics);
   }
 }

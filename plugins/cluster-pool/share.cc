@@ -15,7 +15,7 @@ void add(SetShare& share, const blocks::Range& range, const netlink::Cidr& block
 std::uint64_t blocks_in(const blocks::Pool::Set& set) {
   std::uint64_t sum = 0;
   for (const blocks::Range& range : set) {
-    const std::uint64_t one = range.blocks();
+    const std::uint64_t one = range.usable_blocks();
     sum = one > UINT64_MAX - sum ? UINT64_MAX : sum + one;
   }
   return sum;

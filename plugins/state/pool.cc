@@ -77,6 +77,28 @@ std::uint64_t Range::blocks() const {
   return out;
 }
 
+std::uint64_t Range::usable_blocks() const {
+  constexpr std::uint64_t kMany = std::numeric_limits<std::uint64_t>::max();
+  std::uint64_t out = 0;
+  std::optional<Cidr> counted;
+  std::optional<Ip> at = start;
+  while (at && *at <= end) {
+    const Cidr* const excluded = exclusion_of(exclude, *at);
+    const Ip end_of_this = excluded != nullptr ? last_of(*excluded) : end_of_run(exclude, *at, end);
+    Range run = *this;
+    run.start = *at == gateway && *at != end_of_this ? *at->next() : *at;
+    run.end =
+        end_of_this == gateway && run.start != end_of_this ? *end_of_this.prev() : end_of_this;
+    if (excluded == nullptr && run.start != gateway) {
+      const std::uint64_t more = run.blocks() - (counted == block_of(run.start) ? 1 : 0);
+      out = more > kMany - out ? kMany : out + more;
+      counted = block_of(run.end);
+    }
+    at = end_of_this.next();
+  }
+  return out;
+}
+
 std::vector<cni::AddressRange> Range::runs_in(const Cidr& block) const {
   std::vector<cni::AddressRange> out;
   if (!has_block(block)) return out;

@@ -38,6 +38,9 @@ struct Range {
   /// How many blocks it has, those without an address to give out included; the largest 64-bit
   /// number stands for that many or more.
   std::uint64_t blocks() const;
+  /// How many have an address to give out: those that nodes claim. As blocks() where there are
+  /// many.
+  std::uint64_t usable_blocks() const;
 
   /// The addresses of the block that may be given out, in runs; none of another range's block. The
   /// gateway may lie in a run, which then passes it over (cni::AddressRange).

@@ -71,7 +71,7 @@ class CnitoolBlocks(suite.NodeTest):
         self.assertIn(["net1", "node1", "(this)", "10.5.0.16/28", "held", "3/16"], rows)
         self.assertIn(["net1", "node1", "(this)", "10.5.0.32/28", "lost", "to", "node3", "0/16"], rows)
         self.assertIn(["net1", "node2", "10.5.0.80/28", "held", "-"], rows)
-        self.assertIn("3 of 16 blocks have a node, as the agent saw it", done.stderr)
+        self.assertIn("3/16 blocks have a node, as the agent saw it", done.stderr)
         self.assertIn("the agent says: etcd is away", done.stderr)
 
     def test_blocks_as_JSON_has_all_of_it(self):
@@ -111,7 +111,12 @@ class CnitoolBlocks(suite.NodeTest):
         self.assertIn("/etc/patchbay/blocks.json", done.json["details"])
         self.assertEqual(cnitool("blocks", "free", "node2").status, 2)
 
+    def serve(self):
+        agent = Answering({"node": "node1", "engine": "etcd", "serves": True, "there": True, "missing": []})
+        self.addCleanup(agent.stop)
+
     def test_doctor_says_nothing_of_blocks_that_are_as_they_should_be(self):
+        self.serve()
         blocks.held("10.5.0.0/28", "10.5.0.16/28")
         self.add("a")
         self.assertEqual([one["level"] for one in self.findings()], ["ok"])
@@ -133,7 +138,45 @@ class CnitoolBlocks(suite.NodeTest):
         self.assertEqual([one["level"] for one in mine], [level], str(found))
         self.assertTrue(mine[0]["why"] and mine[0]["remedy"])
 
+    def test_doctor_finds_that_no_agent_answers_where_one_has_served(self):
+        blocks.held("10.5.0.0/28")
+        [found] = self.findings()
+        self.assertEqual((found["level"], found["what"]), ("warning", "no patchbay-agent answers for blocks"))
+
+    def test_doctor_counts_the_blocks_of_each_set_that_have_addresses(self):
+        self.serve()
+        both = blocks.pool(SUBNET, "fd00:5::/64", exclude=["10.5.0.0/28", "10.5.0.16/28"])
+        both["ranges"][1][0]["exclude"] = []
+        every = [f"10.5.0.{16 * n}/28" for n in range(2, 16)]
+        blocks.held(*every[:1], "fd00:5::/120", of=both)
+        blocks.seen({"node1": [every[0], "fd00:5::/120"], "node2": every[1:12]})
+        self.assertEqual([one["level"] for one in self.findings()], ["ok"])
+        blocks.seen({"node1": [every[0], "fd00:5::/120"], "node2": every[1:]})
+        [found] = self.findings()
+        self.assertEqual((found["level"], found["what"]), ("error", f"network 'net1': 14 of 14 blocks of {SUBNET} have a node"))
+        self.assertIn(f"{SUBNET}: 14/14 blocks, fd00:5::/64: 1/more than 2^32 blocks have a node", cnitool("blocks").stderr)
+        blocks.seen({"node1": [every[0], "10.9.0.0/28"], "node2": [*every[1:12], *(f"10.5.1.{16 * n}/28" for n in range(9))]})
+        self.assertEqual([one["level"] for one in self.findings()], ["ok"])  # of a range that the pool had
+
+    def test_doctor_says_how_old_it_is_what_the_agent_saw(self):
+        self.serve()
+        every = [f"10.5.0.{16 * n}/28" for n in range(16)]
+        blocks.held(every[0])
+        blocks.seen({"node1": every[:1], "node2": every[1:]}, age=3 * 3600)
+        [found] = self.findings()
+        self.assertEqual(found["level"], "warning")
+        self.assertIn("have a node, as patchbay-agent saw it 3h ago", found["what"])
+
+    def test_doctor_leaves_a_node_alone_that_has_all_blocks_and_room_in_them(self):
+        self.serve()
+        every = [f"10.5.0.{16 * n}/28" for n in range(16)]
+        blocks.held(*every)
+        blocks.seen({"node1": every})
+        self.add("a")
+        self.assertEqual([one["level"] for one in self.findings()], ["ok"])
+
     def test_doctor_finds_a_pool_whose_blocks_are_claimed_up_to_a_tenth(self):
+        self.serve()
         blocks.held("10.5.0.0/28")
         every = [f"10.5.0.{16 * n}/28" for n in range(16)]
         blocks.seen({"node1": every[:1], "node2": every[1:14]})
@@ -149,25 +192,21 @@ class CnitoolBlocks(suite.NodeTest):
         cni("cluster-pool", "ADD", CONF, netns="/none", container="a")
         want = blocks.want()
         blocks.put("net1.want", want | {"since": int(time.time()) - 90})
-        [found] = self.findings()
-        self.assertEqual(found["level"], "error")
+        [found] = [one for one in self.findings() if one["level"] == "error"]
         self.assertRegex(found["what"], r"network 'net1' wants a block since \d+s, and no patchbay-agent answers for blocks")
         self.assertIn("/etc/patchbay/blocks.json", found["remedy"])
 
-    def test_doctor_finds_pools_of_two_networks_that_overlap(self):
-        use(LIST)
-        use({"cniVersion": "1.1.0", "name": "net2", "plugins": [{"type": "bridge", "bridge": "br2", "ipam": {
-            "type": "cluster-pool", "subnet": "10.5.0.0/16", "waitForBlock": 0}}]}, "20-other.conflist")
-        self.assertTrue(self.findings("subnets"))
-
-    def test_doctor_finds_one_range_in_pools_of_two_names(self):
+    def test_doctor_does_not_know_whether_pools_without_a_config_are_on_one_segment(self):
         blocks.held("10.5.0.0/28")
         blocks.held("10.5.1.16/28", network="other", of=blocks.pool("10.5.1.0/24"))
-        self.assertEqual([one["level"] for one in self.findings()], ["ok"])
+        self.assertEqual([one["level"] for one in self.findings("subnets")], ["ok"])
         blocks.held("10.5.0.64/28", network="other", of=blocks.pool("10.5.0.0/25"))
-        [found] = self.findings()
-        self.assertEqual(found["level"], "warning")
+        [found] = self.findings("subnets")
+        self.assertEqual(found["level"], "unknown")
         self.assertIn("'net1' and 'other' have pools with the same addresses", found["what"])
+        self.assertIn("Where pods of 'other' are is unknown", found["what"])
+        blocks.held("10.5.0.64/28", network="other", of=blocks.pool("10.5.0.0/25", exclude=["10.5.0.0/25"]))
+        self.assertEqual([one["level"] for one in self.findings("subnets")], ["ok"])
 
     def test_doctor_says_what_the_agent_knows_of_its_engine_and_of_dead_nodes(self):
         blocks.held("10.5.0.0/28")
@@ -194,7 +233,7 @@ class CnitoolBlocks(suite.NodeTest):
         for line in ("pool: 2/16 blocks claimed", "10.5.0.16/28 1/16", "10.5.0.32/28 lost 0/16"):
             self.assertIn(line, shown)
         self.assertEqual(cnitool("graph", "--json").json["pools"], [{
-            "network": "net1", "claimed": 2, "total": 16, "blocks": [
+            "network": "net1", "claimed": 2, "total": 16, "sets": [{"subnets": [SUBNET], "claimed": 2, "total": 16}], "blocks": [
                 {"cidr": "10.5.0.16/28", "state": "held", "used": 1, "size": 16},
                 {"cidr": "10.5.0.32/28", "state": "lost", "used": 0, "size": 16}]}])
 

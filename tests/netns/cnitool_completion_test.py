@@ -12,7 +12,7 @@ import tempfile
 import unittest
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-from support import suite  # noqa: E402
+from support import blocks, suite  # noqa: E402
 from support.cnitool import CONF_DIR, cnitool, environment, use  # noqa: E402
 from support.plugin import OURS, ROOT  # noqa: E402
 
@@ -62,6 +62,13 @@ class Completion(suite.NodeTest):
                       "IgnoreUnknown=1;K8S_POD_NAMESPACE=default;K8S_POD_NAME=web-1")
         self.assertEqual(got.status, 0, str(got))
         return pod
+
+    def test_networks_of_blocks_and_nodes_that_have_some(self):
+        blocks.held("10.5.0.16/28", network="lan")
+        blocks.seen({"node1": ["10.5.0.16/28"], "node2": ["10.5.0.64/28"]}, network="lan")
+        self.assertEqual(self.completed("blocks", ""), ["lan", "release"])
+        self.assertEqual(self.completed("blocks", "release", ""), ["node2"])
+        self.assertEqual(self.completed("blocks", "lan", ""), [])
 
     def test_commands(self):
         self.assertEqual(sorted(self.completed("")), commands_in_help())

@@ -544,16 +544,16 @@ class Files(Validate):
         self.assertNotIn("chained", got.stdout)
 
     def test_a_directory_is_all_of_its_networks(self):
-        write(self.folder, "net.d/10-a.conflist", bridge('"bridge": "a"').replace('"net"', '"a"'))
-        write(self.folder, "net.d/20-b.conf", '{"cniVersion": "1.0.0", "name": "b", "type": "bridge", '
+        write(self.folder, "net.d/10-a.conflist", bridge('"bridge": "a", "isGateway": true').replace('"net"', '"a"'))
+        write(self.folder, "net.d/20-b.conf", '{"cniVersion": "1.0.0", "name": "b", "type": "bridge", "isGateway": true, '
               '"ipam": {"type": "host-local", "ranges": [[{"subnet": "10.1.0.0/16"}]]}}')
         write(self.folder, "net.d/30-c.json", '{"cniVersion": "1.0.0", "name": "a", "type": "bridge"}')
         write(self.folder, "net.d/README", "no network")
         folder = os.path.join(self.folder, "net.d")
         self.assertEqual([what for _, _, what in self.found(folder, status=0)], [
             f"warning: ipam.ranges[0][0].subnet: overlaps with 10.1.2.0/24 of network a in "
-            f"{folder}/10-a.conflist:2: both may allocate the same address, because their leases "
-            "are separate",
+            f"{folder}/10-a.conflist:2: both may allocate 10.1.2.2-10.1.2.254, because their "
+            "leases are separate",
             f"warning: name: duplicate network name, first in {folder}/10-a.conflist:1: "
             "runtimes use that one"])
         # The directory of networks is what is looked at where nothing is named.

@@ -56,7 +56,7 @@ HALF, REST = {"rangeEnd": "10.5.0.127"}, {"rangeStart": "10.5.0.128"}
 #: What, the links, two plugins, and what is shared: by validate, too, where names say it.
 SHARED = [
     ("one master", "", lan(pool()), lan(pool("10.5.0.0/28")), "10.5.0.2-10.5.0.14", True),
-    ("macvlan and ipvlan", "", lan(pool()), lan(pool("10.5.0.0/16"), type="ipvlan"), "10.5.0.1-10.5.0.254", True),
+    ("macvlan and ipvlan", "", lan(pool()), lan(pool("10.5.0.0/16"), type="ipvlan"), "10.5.0.2-10.5.0.254", True),
     ("IPv6", "", lan(pool("fd00:5::/64")), lan(pool("fd00:5::/96")), "fd00:5::2-fd00:5::ffff:ffff", True),
     ("the link of the default route", DEFAULT, lan(pool()), lan(pool("10.5.0.0/28"), ""), "10.5.0.2-10.5.0.14", False),
     ("a bridge and its uplink", UPLINK, lan(pool()), bridge(pool("10.5.0.64/28")), "10.5.0.66-10.5.0.78", False),
@@ -124,7 +124,7 @@ class Segments(suite.NodeTest):
         return [one for one in found if one["level"] != "ok"]
 
     def warnings(self):
-        return [one for one in cnitool("validate", "--json", A, B).json if "overlaps" in one["what"]]
+        return [one for one in cnitool("validate", "--json", A, B).json if "overlaps" in one["message"]]
 
     @suite.cases([(row[0], row[1:]) for row in SHARED])
     def is_shared(self, row):
@@ -140,7 +140,7 @@ class Segments(suite.NodeTest):
         said = self.warnings()
         self.assertEqual(len(said), is_named, str(said))
         if is_named:
-            self.assertIn(f"both may allocate {shared}", said[0]["what"])
+            self.assertIn(f"both may allocate {shared}", said[0]["message"])
         self.heal(found["remedy"])
         self.assertEqual((self.findings(), self.warnings()), ([], []), found["remedy"])
 
@@ -178,7 +178,7 @@ class Segments(suite.NodeTest):
     def test_gateways_of_one_node_need_subnets_of_their_own(self):
         put(bridge(local(**HALF), isGateway=True), bridge(local(**REST), "br2", isGateway=True))
         self.assertIn("two routes", self.findings()[0]["why"])
-        self.assertIn("two routes", self.warnings()[0]["what"])
+        self.assertIn("two routes", self.warnings()[0]["message"])
         put(bridge(local(**HALF), isGateway=True), bridge(local(**REST), isGateway=True))
         self.assertEqual((self.findings(), self.warnings()), ([], []))
         put(bridge(local(), isGateway=True), bridge(pool(), "br2", isGateway=True))

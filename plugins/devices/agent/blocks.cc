@@ -56,9 +56,9 @@ int print_block_status(const std::string& socket) {
   }
   std::cout << '\n';
   for (const auto& one : answer.value("networks", nlohmann::json::array())) {
-    std::cout << cat(one.value("network", ""), ": ", one["held"].dump(), " blocks, ",
-                     one["leases"].dump(), " of ", one["addresses"].dump(), " addresses used, ",
-                     one["lost"].dump(), " lost\n");
+    std::cout << cat(one.value("network", ""), ": ", one["held"].dump(),
+                     one["held"] == 1 ? " block, " : " blocks, ", one["leases"].dump(), " of ",
+                     one["addresses"].dump(), " addresses used, ", one["lost"].dump(), " lost\n");
   }
   std::cout << std::flush;
   if (!answer.value("why", "").empty()) {

@@ -308,18 +308,6 @@ TEST_CASE("doctor: networks that are no way of the node's share its subnets as t
   CHECK(check_routes(node)[0].level == Level::kError);
 }
 
-TEST_CASE("doctor: networks of one bridge share a subnet, but no address") {
-  Node node = node_with(settings_of_a_node());
-  node.pools.push_back(
-      {"a", "f", "d", {{{span("10.0.0.0/24", "10.0.0.2", "10.0.0.99", "10.0.0.1")}}}, {}});
-  node.pools.push_back(
-      {"b", "f", "d", {{{span("10.0.0.0/24", "10.0.0.100", "10.0.0.199", "10.0.0.1")}}}, {}});
-  CHECK(check_subnets(node).empty());
-  node.pools[1].sets[0].ranges[0].start = *Ip::parse("10.0.0.99");
-  REQUIRE(check_subnets(node).size() == 1);
-  CHECK(check_subnets(node)[0].why == "two pods can get the same address");
-}
-
 TEST_CASE("a dead patchbay-agent matters as much as pods need it") {
   struct Row {
     const char* name;

@@ -61,6 +61,21 @@ TEST_CASE("pool: a range that begins and ends within blocks has a part of them")
   CHECK(runs(one, "10.5.0.48/28").empty());
 }
 
+TEST_CASE("pool: blocks without an address to give out are not usable") {
+  CHECK(range("10.5.0.0/24", 28).usable_blocks() == 16);
+  CHECK(range("10.5.0.0/24", 28, "10.5.0.0/28").usable_blocks() == 15);
+  CHECK(range("10.5.0.0/24", 28, "10.5.0.20/30").usable_blocks() == 16);
+  CHECK(range("10.5.0.0/24", 28, "10.5.0.0/25").usable_blocks() == 8);
+  CHECK(range("10.5.0.0/24", 28, "10.5.0.0/24").usable_blocks() == 0);
+  CHECK(range("10.5.0.0/30", 30).usable_blocks() == 1);
+  CHECK(range("fd00:5::/64", 120, "fd00:5::/65").usable_blocks() == std::uint64_t{1} << 55U);
+  Range edges = range("10.5.0.0/24", 28);
+  edges.start = edges.gateway = *Ip::parse("10.5.0.15");
+  CHECK(edges.usable_blocks() == 15);
+  edges.end = edges.gateway = *Ip::parse("10.5.0.32");
+  CHECK(edges.usable_blocks() == 2);
+}
+
 TEST_CASE("pool: excluded networks cut blocks into runs, and take whole blocks") {
   CHECK(runs(range("10.5.0.0/24", 28, "10.5.0.20/30"), "10.5.0.16/28") ==
         "10.5.0.16-10.5.0.19 10.5.0.24-10.5.0.31 ");
