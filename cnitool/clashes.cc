@@ -80,7 +80,8 @@ std::optional<Wire> wire_of(const nlohmann::json& conf, cni::Facts facts) {
   if (facts.has(Fact::kRouted)) return Wire{.is_routed = true};
   if (!facts.has(Fact::kMaster)) return std::nullopt;
   Wire out{.kind = Wire::Kind::kMaster, .link = text_at(conf, "master")};
-  if (facts_of(text_at(conf, "type")).link_kind() == std::string_view("vlan")) {
+  const char* const kind = facts_of(text_at(conf, "type")).link_kind();
+  if (kind != nullptr && std::string_view(kind) == "vlan") {
     const bool is_outer = text_at(conf, "protocol") == "802.1ad";
     out.vlan = number("vlanId");
     out.protocol = is_outer ? netlink::Vlan::k8021ad : netlink::Vlan::k8021q;
