@@ -49,6 +49,13 @@ void add_leases(BlockPool& out) {
   }
 }
 
+bool is_in_subnets(const blocks::Pool& pool, const netlink::Cidr& block) {
+  return std::ranges::any_of(pool.sets, [&](const blocks::Pool::Set& set) {
+    return std::ranges::any_of(
+        set, [&](const blocks::Range& range) { return range.subnet.contains(block.ip); });
+  });
+}
+
 }  // namespace
 
 const blocks::Pool* BlockPool::pool() const {
@@ -56,27 +63,18 @@ const blocks::Pool* BlockPool::pool() const {
   return want ? &want->pool : nullptr;
 }
 
-std::vector<BlockPool::Count> BlockPool::counts() const {
-  std::vector<Count> out;
-  for (const auto& set : pool() != nullptr ? pool()->sets : std::vector<blocks::Pool::Set>()) {
-    Count one;
-    for (const blocks::Range& range : set) {
-      const std::uint64_t more = range.usable_blocks();
-      one.total = more > UINT64_MAX - one.total ? UINT64_MAX : one.total + more;
-      one.subnets.push_back(range.subnet.str());
-    }
-    for (const auto& node : seen ? seen->nodes : std::vector<blocks::Nodes::Node>()) {
-      one.claimed += count_in(set, node.blocks);
-    }
-    std::vector<netlink::Cidr> mine;
-    for (const BlockUse& use : blocks) {
-      if (use.block.state != blocks::State::kLost) mine.push_back(use.block.cidr);
-    }
-    one.own = count_in(set, mine);
-    one.claimed = std::max(one.claimed, one.own);  // the agent writes its own at once
-    out.push_back(std::move(one));
+// Blocks of a subnet that the config had before are none of the pool's.
+std::uint64_t BlockPool::claimed() const {
+  std::ptrdiff_t all = 0;
+  const auto is_of_pool = [this](const netlink::Cidr& block) {
+    return pool() == nullptr || is_in_subnets(*pool(), block);
+  };
+  for (const auto& node : seen ? seen->nodes : std::vector<blocks::Nodes::Node>()) {
+    all += std::ranges::count_if(node.blocks, is_of_pool);
   }
-  return out;
+  const auto mine = std::ranges::count_if(
+      blocks, [&](const BlockUse& one) { return is_of_pool(one.block.cidr); });
+  return static_cast<std::uint64_t>(std::max<std::ptrdiff_t>(all, mine));
 }
 
 BlockPool::Count sum_of(const std::vector<BlockPool::Count>& counts) {

@@ -1,3 +1,5 @@
+#include <unistd.h>
+
 #include <algorithm>
 #include <optional>
 
@@ -13,12 +15,19 @@ namespace tool::doctor {
 
 namespace {
 
-constexpr std::int64_t kPatience = 30;  // seconds that a want may wait for the agent
+constexpr std::int64_t kPatience = 30;  // seconds that a want may wait for an agent that runs
 constexpr double kNearlyFull = 0.9;
 constexpr std::int64_t kSeenLasts = 15 * 60;  // the agent lists all blocks every 12 minutes
 
+// Without the file the agent is another one's, as of a DaemonSet, or has never been started.
 std::string remedy_for_agent() {
-  return cat("write ", names::kBlocksConfig, ", then systemctl enable --now ", names::kAgentUnit);
+  const std::string start = cat("systemctl enable --now ", names::kAgentUnit);
+  if (::access(names::kBlocksConfig, F_OK) != 0) {
+    return cat("write ", names::kBlocksConfig, ", then ", start,
+               "; Kubernetes: see whether a pod of patchbay-agent runs on this node");
+  }
+  return cat("patchbay-agent blocks --validate <", names::kBlocksConfig, "; ", start,
+             "; journalctl -u ", names::kAgentUnit, " says why it ends");
 }
 
 Names addresses_of(const std::vector<Reservation>& leases) {
@@ -118,23 +127,33 @@ void report_engine(const BlockStatus& status, const Names& networks, Findings& o
   }
 }
 
+std::string remedy_of_running(const BlockPool& pool) {
+  if (pool.held) return cat("cnitool blocks ", pool.network);
+  return cat("patchbay-agent status; let the agent see ", names::kBlocksDir,
+             ": in a pod mount /var/lib/cni of the node, else see its --blocks-dir");
+}
+
 // ADD has asked, and nobody has answered.
 void report_unserved(const Node& node, const BlockPool& pool, bool runs, Findings& out) {
-  if (!pool.want || node.now - pool.want->since < kPatience) return;
+  if (!pool.want || (runs && node.now - pool.want->since < kPatience)) return;
   const std::string since = age_text(node.now - pool.want->since);
   const auto has_room = [](const BlockUse& one) {
     return one.block.state == blocks::State::kHeld && one.used < one.size;
   };
   const bool is_full = std::ranges::none_of(pool.blocks, has_room);
-  const std::string note =
-      pool.held && !pool.held->note.empty() ? cat("; patchbay-agent says: ", pool.held->note) : "";
+  std::string note;
+  if (pool.held && !pool.held->note.empty()) {
+    note = cat("; patchbay-agent says: ", pool.held->note);
+  } else if (runs && !pool.held) {
+    note = cat("; patchbay-agent runs, and has written nothing to ", names::kBlocksDir);
+  }
   out.push_back({is_full ? Level::kError : Level::kWarning,
                  cat("network '", pool.network, "' wants a block since ", since,
                      runs ? "" : ", and no patchbay-agent answers for blocks"),
                  cat(is_full ? "no address is free here: pods do not start"
                              : "the blocks of this node will be full",
                      note),
-                 runs ? cat("cnitool blocks ", pool.network) : remedy_for_agent(),
+                 runs ? remedy_of_running(pool) : remedy_for_agent(),
                  {pool.network}});
 }
 

@@ -267,7 +267,9 @@ Findings check_status(const Node& node) {
                    cat("network '", one.network, "': ", one.error.what(),
                        details.empty() ? "" : cat("; ", details)),
                    partly ? "ADD works only in part" : "no pod can be added to the network",
-                   cat("cnitool status ", one.network),
+                   one.error.code() == cni::Code::kInvalidConfig
+                       ? "cnitool validate  # shows the place of each error"
+                       : cat("cnitool status ", one.network),
                    {one.network}});
   }
   return out;

@@ -40,7 +40,8 @@ std::string agent_says(const blocks::Folder& folder, const std::string& network,
   }
   if (!held) {
     return cat("patchbay-agent has never written about network '", network, "' to ", folder.path(),
-               ": is it running with ", names::kBlocksConfig, "? It gave no answer");
+               ": is it running with ", names::kBlocksConfig,
+               "? `patchbay-agent status` says so. It gave no answer");
   }
   if (!held->note.empty()) return cat("patchbay-agent: ", held->note, "; it claimed no block");
   return "patchbay-agent was asked for a block and claimed none yet: `patchbay-agent status` says "

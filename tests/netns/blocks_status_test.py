@@ -5,6 +5,7 @@ and many ADDs at once on one node."""
 import fcntl
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -39,8 +40,21 @@ class Status(EtcdTest):
         self.etcd.start()
         self.assertTrue(wait_for(lambda: "etcd is there" in self.status(node).stdout, 20), node.log)
         node.kill()
-        self.assertEqual(self.status(node).returncode, 1)
+        done = self.status(node)
+        self.assertEqual(done.returncode, 1)
+        self.assertRegex(done.stderr, r"(?s)no agent runs: connect to .*journalctl -u patchbay-agent")
         node.start()
+
+    def test_status_names_the_endpoint_of_an_etcd_that_is_silent_from_the_start(self):
+        silent = socket.create_server(("127.0.0.1", 2399))  # accepts, and answers nothing, as behind a firewall that drops
+        self.addCleanup(silent.close)
+        self.serve()
+        self.engine = lambda: {"etcd": {"endpoints": ["http://127.0.0.1:2399"]}}
+        node, = self.nodes(1)
+        done = self.status(node)
+        self.assertIn("no answer yet from 'http://127.0.0.1:2399'; no block of this node has a free address", done.stderr)
+        refused = self.assert_error(node.call("ADD", self.pod(), self.ipam(1)), 11)
+        self.assertIn("no answer yet from 'http://127.0.0.1:2399'", refused["details"])
 
     def test_an_ADD_that_is_stopped_with_the_lock_of_the_wants_holds_up_no_end_of_the_agent(self):
         self.serve()

@@ -196,7 +196,31 @@ class CnitoolBlocks(suite.NodeTest):
         self.assertRegex(found["what"], r"network 'net1' wants a block since \d+s, and no patchbay-agent answers for blocks")
         self.assertIn("/etc/patchbay/blocks.json", found["remedy"])
 
-    def test_doctor_does_not_know_whether_pools_without_a_config_are_on_one_segment(self):
+    def test_doctor_finds_at_once_that_an_ADD_has_no_agent_or_one_that_sees_another_folder(self):
+        use(LIST)
+        cni("cluster-pool", "ADD", CONF, netns="/none", container="a")
+        [found] = self.findings()
+        self.assertIn("no patchbay-agent answers for blocks", found["what"])
+        want = blocks.want()
+        blocks.put("net1.want", want | {"since": int(time.time()) - 90})
+        agent = Answering({"node": "node1", "engine": "etcd", "serves": True, "there": True, "networks": []})
+        self.addCleanup(agent.stop)
+        [found] = self.findings()
+        self.assertIn("patchbay-agent runs, and has written nothing to /var/lib/cni/blocks", found["why"])
+        self.assertIn("mount /var/lib/cni", found["remedy"])
+
+    def test_doctor_counts_no_blocks_of_a_former_subnet(self):
+        blocks.held("10.5.0.0/28")
+        blocks.seen({"node1": ["10.5.0.0/28"], "node2": [f"10.6.0.{16 * n}/28" for n in range(16)]})
+        self.assertEqual([one["level"] for one in self.findings()], ["ok"])
+
+    def test_doctor_finds_pools_of_two_networks_that_overlap(self):
+        use(LIST)
+        use({"cniVersion": "1.1.0", "name": "net2", "plugins": [{"type": "bridge", "bridge": "br2", "ipam": {
+            "type": "cluster-pool", "subnet": "10.5.0.0/16", "waitForBlock": 0}}]}, "20-other.conflist")
+        self.assertTrue(self.findings("subnets"))
+
+    def test_doctor_finds_one_range_in_pools_of_two_names(self):
         blocks.held("10.5.0.0/28")
         blocks.held("10.5.1.16/28", network="other", of=blocks.pool("10.5.1.0/24"))
         self.assertEqual([one["level"] for one in self.findings("subnets")], ["ok"])

@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <map>
 #include <memory>
+#include <mutex>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string_view>
@@ -117,6 +118,8 @@ struct BlockAgent::Impl {
              metrics_at = 0;  ///< owners of times
   bool are_metrics_due = false, has_waited = false;
   std::atomic<bool> is_serving = false;  ///< there is a keeper
+  std::mutex obstacle_mutex;
+  std::string obstacle = {};  ///< why it does not serve, if no other agent does
   std::thread thread;
   Workers workers{kThreads};
 };
@@ -124,8 +127,10 @@ struct BlockAgent::Impl {
 void BlockAgent::Impl::start() {
   loop.after(cni::BootTime(0), &turn_at, [this] { begin(); });
   thread = std::thread([this] {
-    loop.run([](const std::exception& e) {
+    loop.run([this](const std::exception& e) {
       cni::log(Level::kError, "serve blocks", {{"error", e.what()}});
+      const std::lock_guard hold(obstacle_mutex);
+      obstacle = e.what();
     });
   });
 }
@@ -330,7 +335,11 @@ Document BlockAgent::Impl::release(const Document& question) {
 
 Document BlockAgent::Impl::status() {
   Document out{{"node", conf.node}, {"engine", engine.name}, {"serves", is_serving.load()}};
-  if (!is_serving) return out;
+  if (!is_serving) {
+    const std::lock_guard hold(obstacle_mutex);
+    if (!obstacle.empty()) out["why"] = obstacle;
+    return out;
+  }
   const Totals totals = keeper->totals();
   out["there"] = totals.is_engine_there;
   const auto silence = cni::EventLoop::now() - totals.contact;

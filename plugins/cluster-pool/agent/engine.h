@@ -52,6 +52,7 @@ struct Engine {
   /// Ends all calls, and following. From any thread.
   std::function<void()> stop;
   std::string name = {};  ///< for notes: "etcd", "the API server"
+  std::string at = {};    ///< for notes: the endpoints; "": not known
 };
 
 }  // namespace block_agent

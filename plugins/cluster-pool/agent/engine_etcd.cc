@@ -22,6 +22,12 @@ namespace block_agent {
 
 namespace {
 
+std::string joined(const std::vector<std::string>& endpoints) {
+  std::string out;
+  for (const std::string& one : endpoints) out += (out.empty() ? "'" : ", '") + one + "'";
+  return out;
+}
+
 using cni::cat;
 
 constexpr std::int64_t kPage = 1000;         // keys
@@ -288,7 +294,8 @@ Engine etcd_engine(const EtcdConf& conf) {
           .has_node = {},
           .follow = [engine](const Follower& follower) { engine->follow(follower); },
           .stop = [engine] { engine->stop(); },
-          .name = "etcd"};
+          .name = "etcd",
+          .at = joined(conf.endpoints)};
 }
 
 }  // namespace block_agent

@@ -249,7 +249,8 @@ Engine kubernetes_engine(const kubernetes::Access& access) {
           .has_node = [engine](const std::string& node) { return engine->has_node(node); },
           .follow = [engine](const Follower& follower) { engine->follow(follower); },
           .stop = [engine] { engine->stop(); },
-          .name = "the API server"};
+          .name = "the API server",
+          .at = {}};
 }
 
 }  // namespace block_agent

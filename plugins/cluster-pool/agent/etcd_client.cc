@@ -13,6 +13,7 @@
 #include "libcni/common/error.h"
 #include "libcni/common/printable.h"
 #include "netlink/types/fd.h"
+#include "plugins/cluster-pool/agent/etcd_hint.h"
 
 namespace block_agent {
 
@@ -98,7 +99,8 @@ bool needs_another(const Status& status) {
          status.error_code() == StatusCode::UNKNOWN;
 }
 
-cni::Error error_of(const std::string& what, const std::string& endpoint, const Status& status) {
+cni::Error error_of(const std::string& what, const std::string& endpoint, const Status& status,
+                    const EtcdConf& conf) {
   const bool is_final = status.error_code() == StatusCode::PERMISSION_DENIED ||
                         status.error_code() == StatusCode::UNAUTHENTICATED ||
                         status.error_code() == StatusCode::INVALID_ARGUMENT ||
@@ -106,8 +108,10 @@ cni::Error error_of(const std::string& what, const std::string& endpoint, const 
   const std::string cause = status.error_code() == StatusCode::DEADLINE_EXCEEDED
                                 ? "no answer within the deadline"
                                 : shown(status);
+  const std::string hint = etcd_hint(status.error_message(), endpoint, conf);
   return {is_final ? cni::Code::kInternal : cni::Code::kTryAgainLater,
-          cat(what, " at '", endpoint, "': ", cause)};
+          cat(what, " at '", endpoint, "': ", cause, hint.empty() ? "" : " (", hint,
+              hint.empty() ? "" : ")")};
 }
 
 }  // namespace
@@ -182,7 +186,7 @@ void EtcdClient::Impl::login(EtcdConnection& to, system_clock::time_point end) {
   Context context(*this, end);
   const auto stub = etcdserverpb::Auth::NewStub(to.channel);
   const Status status = stub->Authenticate(&context.context, request, &answer);
-  if (!status.ok()) throw error_of("log in", to.endpoint, status);
+  if (!status.ok()) throw error_of("log in", to.endpoint, status, conf);
   if (answer.token().size() > kMaxToken) {
     throw cni::Error(cni::Code::kInternal, cat("log in at '", to.endpoint, "': a huge token"));
   }
@@ -216,12 +220,13 @@ std::string EtcdClient::Impl::call(const std::string& what, Fn&& fn) {
     const Status status = fn(*used, context.context);
     if (status.ok()) return used->endpoint;
     forget(used);
-    if (status.error_code() == StatusCode::CANCELLED) throw error_of(what, used->endpoint, status);
+    if (status.error_code() == StatusCode::CANCELLED)
+      throw error_of(what, used->endpoint, status, conf);
     const bool again = needs_login(status) && !conf.username.empty() && !has_logged_in;
     has_logged_in = has_logged_in || again;
     const bool other = needs_another(status) && !is_last;
     if ((!again && !other) || system_clock::now() >= end) {
-      throw error_of(what, used->endpoint, status);
+      throw error_of(what, used->endpoint, status, conf);
     }
   }
 }
@@ -284,7 +289,7 @@ void EtcdClient::watch(const etcdserverpb::WatchCreateRequest& request, const On
   const Status status = stream->Finish();
   if (status.error_code() == StatusCode::DEADLINE_EXCEEDED) return;
   impl_->forget(used);
-  throw error_of("watch keys", used->endpoint, status);
+  throw error_of("watch keys", used->endpoint, status, impl_->conf);
 }
 
 void EtcdClient::stop() noexcept {

@@ -22,6 +22,11 @@ constexpr std::chrono::milliseconds kFolderLock{
     2'000};  // of an ADD that was stopped; SIGTERM waits
 constexpr std::size_t kMaxBlocks = 100'000;
 
+// A packet filter that drops is silent until the deadline of the first call.
+std::string no_answer_of(const Engine& engine) {
+  return cat("no answer yet", engine.at.empty() ? "" : " from ", engine.at);
+}
+
 }  // namespace
 
 Keeper::Keeper(Self self, Times times, const Engine& engine, blocks::Folder folder)
@@ -208,7 +213,8 @@ Keeper::Time Keeper::work_on(const std::string& network, Time now) {
   const Time over_at = want ? of.unwaited_at + kWantLasts : cni::kNever;
   if (!view_.is_listed()) {
     if (want) {
-      note(of, cat(engine_.name, " was not reached yet", error_.empty() ? "" : cat(": ", error_)));
+      note(of, cat(engine_.name,
+                   " was not reached yet: ", error_.empty() ? no_answer_of(engine_) : error_));
     }
     return over_at;  // or until it is
   }
@@ -248,7 +254,7 @@ Keeper::Time Keeper::attend(Network& of, const std::optional<blocks::Want>& want
 Totals Keeper::totals() const {
   const std::lock_guard hold(mutex_);
   Totals out = totals_;
-  out.error = error_;
+  out.error = error_.empty() && !out.is_engine_there ? no_answer_of(engine_) : error_;
   if (error_.empty() && !failures_.empty()) out.error = failures_.begin()->second.logged;
   out.is_engine_there = view_.is_listed() && out.error.empty();
   return out;

@@ -2,7 +2,8 @@
 
 #include <unistd.h>
 
-#include <chrono>
+#include <algorithm>
+#include <cstdint>
 #include <functional>
 #include <iostream>
 #include <memory>
@@ -11,9 +12,9 @@
 
 #include "libcni/common/error.h"
 #include "libcni/config/json.h"
-#include "libcni/daemon/client.h"
 #include "libcni/plugin/manual.h"
 #include "netlink/types/fd.h"
+#include "plugins/devices/agent/commands.h"
 #include "plugins/devices/agent/files.h"
 #include "plugins/devices/agent/log.h"
 
@@ -36,16 +37,32 @@ StartBeside blocks_of(const BlockOptions& options) {
   };
 }
 
+namespace {
+
+// What the agent's silence means for pods that start now.
+std::string outlook(const nlohmann::json& networks) {
+  const auto has_room = [](const nlohmann::json& one) {
+    return one.value("leases", std::uint64_t{0}) < one.value("addresses", std::uint64_t{0});
+  };
+  return std::ranges::any_of(networks, has_room)
+             ? "pods start from the blocks that this node has"
+             : "no block of this node has a free address, so no pod with cluster-pool starts";
+}
+
+}  // namespace
+
 int print_block_status(const std::string& socket) {
-  constexpr std::size_t kMaxAnswer = 1U << 20;
-  const auto answer = cni::try_parse_json(
-      cni::exchange_line(socket, "{\"verb\": \"status\"}\n", std::chrono::seconds(5), kMaxAnswer));
+  const auto answer = cni::try_parse_json(ask_agent(socket, "{\"verb\": \"status\"}\n"));
   if (!answer.is_object() || !answer.contains("serves")) {
     throw cni::Error(cni::Code::kInternal, cat("ask '", socket, "': an odd answer"));
   }
   const std::string node = answer.value("node", "");
   if (!answer.value("serves", false)) {
-    std::cout << cat("blocks of node ", node, ": another agent of this node serves them\n");
+    const std::string why = answer.value("why", "");
+    std::cout << cat("blocks of node ", node, ": ",
+                     why.empty() ? "another agent of this node serves them"
+                                 : "nobody serves them, so no block is claimed: ",
+                     why, "\n");
     return 0;
   }
   const std::string engine = answer.value("engine", "the engine");
@@ -55,15 +72,15 @@ int print_block_status(const std::string& socket) {
     std::cout << cat(", last heard ", answer["contact"].dump(), " s ago");
   }
   std::cout << '\n';
-  for (const auto& one : answer.value("networks", nlohmann::json::array())) {
-    std::cout << cat(one.value("network", ""), ": ", one["held"].dump(),
-                     one["held"] == 1 ? " block, " : " blocks, ", one["leases"].dump(), " of ",
-                     one["addresses"].dump(), " addresses used, ", one["lost"].dump(), " lost\n");
+  const auto networks = answer.value("networks", nlohmann::json::array());
+  for (const auto& one : networks) {
+    std::cout << cat(one.value("network", ""), ": ", one["held"].dump(), " blocks, ",
+                     one["leases"].dump(), " of ", one["addresses"].dump(), " addresses used, ",
+                     one["lost"].dump(), " lost\n");
   }
   std::cout << std::flush;
   if (!answer.value("why", "").empty()) {
-    std::cerr << "patchbay-agent: " << answer.value("why", "")
-              << "; pods start from the blocks that this node has\n";
+    std::cerr << "patchbay-agent: " << answer.value("why", "") << "; " << outlook(networks) << '\n';
   }
   return 0;
 }

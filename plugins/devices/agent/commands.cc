@@ -1,5 +1,6 @@
 #include "plugins/devices/agent/commands.h"
 
+#include <cerrno>
 #include <chrono>
 #include <iostream>
 
@@ -27,9 +28,17 @@ void print(const SlicesStatus& slices) {
 
 }  // namespace
 
+std::string ask_agent(const std::string& socket, std::string_view line) try {
+  return cni::exchange_line(socket, line, std::chrono::seconds(5), kMaxAnswer);
+} catch (const netlink::Error& e) {
+  const bool is_absent = e.error() == ENOENT || e.error() == ECONNREFUSED;
+  throw cni::Error(
+      cni::Code::kInternal, cat(is_absent ? "no agent runs: " : "", e.what()),
+      is_absent ? "the agent's log says why it ended: journalctl -u patchbay-agent" : "");
+}
+
 int print_status(const std::string& socket) {
-  const auto answer = answer_in(cni::exchange_line(socket, line_of({.verb = Verb::kStatus}),
-                                                   std::chrono::seconds(5), kMaxAnswer));
+  const auto answer = answer_in(ask_agent(socket, line_of({.verb = Verb::kStatus})));
   if (answer.error) throw cni::Error(*answer.error);
   bool are_read = true;
   for (const ResourceState& one : answer.resources) {

@@ -302,6 +302,13 @@ int serve(const Options& options) try {
     const auto blocks = blocks_of(options.blocks);
     const bool has_devices = ::access(options.config.c_str(), F_OK) == 0 || errno != ENOENT;
     if (blocks && !has_devices) return serve_alone(blocks);
+    if (!has_devices) {
+      throw cni::Error(
+          cni::Code::kInternal,
+          cat("neither '", options.config, "' nor '", options.blocks.config, "' exists"),
+          "`patchbay-agent --schema` and `patchbay-agent blocks --schema` print the "
+          "keys of both");
+    }
     devices::serve(Pools::load(options.config), options.paths, blocks);
   });
   return 0;
