@@ -306,20 +306,17 @@ std::optional<Cause> kept_at_port_of(const Look& look, const Subject* pod) {
 
 // A route that takes less than its link, as the node sends by it.
 std::optional<Cause> narrow_route(const Look& look) {
+  constexpr unsigned kMtu = 2;  // RTAX_MTU
   const Packet& packet = look.one.question.packet;
   for (const Subject* const where : {look.leg.from, static_cast<const Subject*>(nullptr)}) {
     const auto found = look.scene.at(where).match(packet.target);
     if (!found || found->route.mtu == 0 || found->route.mtu >= packet.size) continue;
-    const auto link = look.scene.at(where).find(found->route.link);
-    const std::string route =
-        cat(found->route.dst.is_default() ? "default" : found->route.dst.str(),
-            found->route.gateway ? cat(" via ", found->route.gateway->str()) : std::string(),
-            link ? cat(" dev ", quoted(printable(link->name))) : std::string());
-    return Cause{cat(prefix_of(where), "the route '", route, "' takes ", found->route.mtu,
-                     " bytes, and the pods send up to ", packet.size),
-                 kSomebodys,
-                 command_in(where, cat("ip ", packet.target.is_v4() ? "" : "-6 ", "route change ",
-                                       route, rest_of(found->route), " mtu ", packet.size))};
+    return Cause{
+        cat(prefix_of(where), "the route '", text_of(found->route, look.scene, where), "' takes ",
+            found->route.mtu, " bytes, and the pods send up to ", packet.size),
+        kSomebodys,
+        command_in(where, change_of(found->route, {kMtu, static_cast<std::uint32_t>(packet.size)},
+                                    look.scene, where))};
   }
   return std::nullopt;
 }

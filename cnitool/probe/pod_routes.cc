@@ -100,6 +100,7 @@ std::optional<doctor::Finding> strayed(const Subject& pod, const std::vector<Exi
 std::optional<doctor::Finding> short_lived(const Subject& pod, int link, Family family,
                                            Scene& scene) {
   constexpr std::uint8_t kUnicast = 1;  // RTN_UNICAST
+  constexpr unsigned kHopLimit = 10;    // RTAX_HOPLIMIT
   const auto finding_of = [&](const std::string& what, const std::string& command) {
     return doctor::Finding{.level = doctor::Level::kError,
                            .what = cat(prefix_of(&pod), what,
@@ -115,8 +116,7 @@ std::optional<doctor::Finding> short_lived(const Subject& pod, int link, Family 
     if (one.hop_limit != 1) continue;
     const std::string text = text_of(one, scene, &pod);
     return finding_of(cat("its route '", text, "' has hoplimit 1"),
-                      cat(command(one.dst.ip, "route"), "change ", text, rest_of(one),
-                          one.mtu == 0 ? std::string() : cat(" mtu ", one.mtu), " hoplimit 64"));
+                      change_of(one, {kHopLimit, 64}, scene, &pod));
   }
   const std::string key = family == Family::kIpv4
                               ? "net/ipv4/ip_default_ttl"

@@ -1,6 +1,8 @@
 #pragma once
 
+#include <cstdint>
 #include <string>
+#include <utility>
 
 #include "cnitool/probe/scene.h"
 
@@ -11,8 +13,10 @@ namespace tool::probe {
 std::string text_of(const netlink::LinkRoute& route, Scene& scene, const Subject* where);
 /// What `ip route del` takes: the hops of a nexthop object are not the route's own.
 std::string name_of_route(const netlink::LinkRoute& route, Scene& scene, const Subject* where);
-/// What ip-route(8) knows a route by behind that, or would take from it: " proto 3 metric 100".
-std::string rest_of(const netlink::LinkRoute& route);
+/// The command that sets a metric, RTAX_*, of a route that keeps all else. ip-route(8) takes from a
+/// route what the command does not name. Of one that has more than is known here, what shows it.
+std::string change_of(const netlink::LinkRoute& route, std::pair<unsigned, std::uint32_t> metric,
+                      Scene& scene, const Subject* where);
 /// "ip OBJECT ", or "ip -6 OBJECT ", by the family of an address.
 std::string command(const netlink::Ip& ip, const char* object);
 /// "Calico's", by the protocol that it was made by.

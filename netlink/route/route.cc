@@ -35,7 +35,10 @@ std::optional<Ip> address_in(View value) {
 std::vector<NextHop> next_hops(View sequence) {
   std::vector<NextHop> out;
   for (const auto& [hop, attributes] : hops_in(sequence)) {
-    out.push_back({hop.rtnh_ifindex, address_in(Attributes(attributes).find(RTA_GATEWAY).value)});
+    out.push_back({.link = hop.rtnh_ifindex,
+                   .gateway = address_in(Attributes(attributes).find(RTA_GATEWAY).value),
+                   .weight = hop.rtnh_hops + 1U,
+                   .on_link = (hop.rtnh_flags & RTNH_F_ONLINK) != 0});
   }
   return out;
 }
@@ -215,6 +218,7 @@ std::vector<LinkRoute> each_hop(const LinkRoute& route) {
     out.push_back(route);
     out.back().link = hop.link;
     out.back().gateway = hop.gateway;
+    out.back().on_link = hop.on_link;
     out.back().multipath.clear();
   }
   return out;
@@ -224,6 +228,11 @@ namespace {
 
 void read_metrics(View metrics, LinkRoute& out) {
   for (const Attribute& one : Attributes(metrics)) {
+    if (one.type == RTAX_CC_ALGO) {
+      out.has_more = true;
+      continue;
+    }
+    out.metrics[one.type] = one.u32();
     if (one.type == RTAX_MTU) out.mtu = one.u32();
     if (one.type == RTAX_HOPLIMIT) out.hop_limit = one.u32();
   }
@@ -239,6 +248,8 @@ LinkRoute decode_route(const Reply& reply) {
   out.scope = head.rtm_scope;
   out.type = head.rtm_type;
   out.protocol = head.rtm_protocol;
+  out.tos = head.rtm_tos;
+  out.on_link = (head.rtm_flags & RTNH_F_ONLINK) != 0;
   for (const Attribute& one : reply.attributes(sizeof head)) {
     const auto [data, size] = std::pair(one.value.data(), one.value.size());
     const bool is_ip = size == 4 || size == 16;
@@ -251,10 +262,13 @@ LinkRoute decode_route(const Reply& reply) {
     if (one.type == RTA_PRIORITY) out.priority = one.u32();
     if (one.type == RTA_NH_ID) out.nexthop = one.u32();
     if (one.type == RTA_METRICS) read_metrics(one.value, out);
+    if (one.type == RTA_PREF && size == 1) out.preference = one.as<std::uint8_t>();
+    out.has_more |= one.type == RTA_ENCAP || one.type == RTA_VIA || one.type == RTA_FLOW;
   }
   if (out.multipath.size() == 1) {
     out.link = out.multipath.front().link;
     out.gateway = out.multipath.front().gateway;
+    out.on_link = out.multipath.front().on_link;
     out.multipath.clear();
   }
   return out;

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -14,6 +15,8 @@ namespace netlink {
 struct NextHop {
   int link = 0;
   std::optional<Ip> gateway = {};
+  unsigned weight = 1;
+  bool on_link = false;
 };
 
 /// A unicast route through a link, to add or as the kernel showed it.
@@ -27,7 +30,7 @@ struct LinkRoute {
   unsigned mtu = 0, advmss = 0;
   std::uint8_t protocol = 3;      ///< who made it: RTPROT_BOOT
   std::optional<Ip> source = {};  ///< of packets that choose none (RTA_PREFSRC)
-  /// To add: the gateway is on the link though no other route leads there (RTNH_F_ONLINK).
+  /// The gateway is on the link though no other route leads there (RTNH_F_ONLINK).
   bool on_link = false;
   /// To add: EEXIST where any link has a route to dst with that table and metric (NLM_F_EXCL).
   bool exclusive = false;
@@ -35,6 +38,10 @@ struct LinkRoute {
   std::uint8_t type = 1;                ///< RTN_UNICAST; as the kernel showed it
   std::uint32_t nexthop = 0;            ///< the ID of the nexthop object that it uses, likewise
   unsigned hop_limit = 0;  ///< of packets whose sender says none (RTAX_HOPLIMIT), likewise
+  std::map<unsigned, std::uint32_t> metrics = {};  ///< all by RTAX_*, likewise
+  std::uint8_t tos = 0;                            ///< of the packets that it is for, likewise
+  std::optional<std::uint8_t> preference = {};     ///< ICMPV6_ROUTER_PREF_*, likewise
+  bool has_more = false;  ///< an encapsulation, or what else is in none of the members, likewise
 };
 /// "blackhole", "unreachable", "prohibit"; empty: a route of another type.
 std::string refusal_of(const LinkRoute& route);

@@ -7,7 +7,7 @@ import sys
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 from support import suite  # noqa: E402
 from support.rows import sampled  # noqa: E402
-from support.troubles import TroubleTest, words  # noqa: E402
+from support.troubles import TroubleTest, take_node, words  # noqa: E402
 
 
 def sysctl(key, value, good, **more):
@@ -78,6 +78,29 @@ class Settings(TroubleTest):
     @suite.cases(sampled(ROWS))
     def names(self, row):
         self.assert_named(row)
+
+    @suite.cases([
+        ("of IPv4", ("a", "default via 10.1.2.1 dev eth0 onlink proto 77 src {a} mtu lock 1480 advmss 1400 initcwnd 20 rto_min 300 hoplimit 1", "hoplimit 1", "hoplimit 64")),
+        ("of IPv6", ("a", "-6 default via fd00:1:2::1 dev eth0 proto 77 src {a6} metric 50 pref high mtu 1480 hoplimit 1", "hoplimit 1", "hoplimit 64")),
+        ("of several next hops", ("", "192.0.2.2 proto 77 scope link mtu lock 1400 initcwnd 20 nexthop dev up0 weight 3 nexthop dev up0 weight 2",
+                                  "mtu lock 1400", "mtu lock 1500")),
+    ])
+    def a_remedy_changes_nothing_else_of_a_route(self, case):
+        where, text, was, remedied = case
+        node = take_node()
+        ip = f"ip {'-n a' if where else ''} {'-6' if '6' in text.split()[0] else ''}"
+        text = text.removeprefix("-6 ")
+        show = f"{ip} -d route show {text.split()[0]}"
+        done = node.shell(f"while {ip} route del {text.split()[0]}; do :; done; {ip} route add {text}")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        before = node.shell(show).stdout
+        self.assertIn(was, before)
+        _, findings, _ = node.probe()
+        remedies = {one["remedy"] for one in findings if ("hoplimit 1" if where else "takes 1400 bytes") in one["what"]}
+        self.assertEqual(len(remedies), 1, findings)
+        done = node.shell(remedies.pop())
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual(node.shell(show).stdout, before.replace(was, remedied))
 
 
 if __name__ == "__main__":

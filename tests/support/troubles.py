@@ -91,6 +91,13 @@ def current_node():
     return _node
 
 
+def take_node():
+    """The same, and nobody else has it from then on: what is done to it may stay."""
+    global _node
+    node, _node = _node, None
+    return node
+
+
 def shown(findings):
     return "\n".join("\n    ".join([one["what"], *one["lines"], one["remedy"]]) for one in findings)
 
@@ -116,7 +123,7 @@ class TroubleTest(suite.NodeTest):
 
     def assert_named(self, row):
         global _node
-        node, _node = _node, None  # a row that fails may leave anything: the next one gets another node
+        node = take_node()  # a row that fails may leave anything: the next one gets another node
         done = node.shell(f"set -e; {row['make']}")
         if done.returncode != 0 and any(lack in done.stderr for lack in LACKS):
             node.shell(row.get("undo", "true"))
