@@ -8,6 +8,7 @@
 #include "cnitool/probe/introduction.h"
 #include "netlink/address_claim.h"
 #include "netlink/route/socket.h"
+#include "netlink/sysctl.h"
 #include "netlink/types/error.h"
 
 namespace tool::probe {
@@ -137,6 +138,15 @@ std::vector<netlink::Link> other_ports(const netlink::Link& bridge,
   return out;
 }
 
+// Whether the kernel there answers ARP for IPv4 addresses of all its links, as it does by default.
+bool answers_for_all(const NetNs& ns, const std::string& ifname) {
+  const NetNs::Entered there(ns);
+  const auto is_default = [](const std::string& name) {
+    return netlink::read_sysctl("net/ipv4/conf/" + name + "/arp_ignore").value_or("0") == "0";
+  };
+  return is_default("all") && is_default(ifname);
+}
+
 // What the pods on the bridge have, as their kernels say.
 void read_owners(const std::string& bridge, const std::vector<Subject>& subjects,
                  const Addresses& addresses, Owners& owners) {
@@ -146,8 +156,11 @@ void read_owners(const std::string& bridge, const std::vector<Subject>& subjects
     netlink::RouteSocket socket(*ns);
     const auto link = socket.find(one.key.ifname);
     if (!link) continue;
-    for (const netlink::LinkAddress& each : socket.addresses(*link)) {
-      if (addresses.contains(each.cidr.ip)) owners[each.cidr.ip].insert(link->mac);
+    for (const netlink::LinkAddress& each : socket.addresses()) {
+      if (!addresses.contains(each.cidr.ip)) continue;
+      const bool is_elsewhere = each.link != link->index;
+      const bool is_answered = each.cidr.ip.is_v4() && answers_for_all(*ns, one.key.ifname);
+      if (!is_elsewhere || is_answered) owners[each.cidr.ip].insert(link->mac);
     }
   }
 }
@@ -168,6 +181,16 @@ void try_ask(const Post& post, const std::vector<Subject>& subjects, bool is_cro
   try {
     is_crowd ? ask_many(post, subjects, inquiry) : ask(post, {post.link}, inquiry);
   } catch (const netlink::Error&) {
+  }
+}
+
+// By a veth of its own at a port of the bridge the node answers for the gateway, too: its kernel
+// answers ARP for all its addresses by any link.
+void forget_own(const Addresses& addresses, Owners& owners) {
+  const auto links = netlink::RouteSocket().links();
+  for (auto& [ip, found] : owners) {
+    if (!addresses.at(ip).is_own) continue;
+    for (const netlink::Link& one : links) found.erase(one.mac);
   }
 }
 
@@ -209,6 +232,7 @@ std::vector<Duplicate> duplicates(const std::vector<Subject>& subjects,
       const bool is_crowd = members.size() > kMostBroadcasting && post->link.kind == "bridge";
       try_ask(*post, subjects, is_crowd, {addresses, owners, pacer});
     }
+    forget_own(addresses, owners);
     judge(network, addresses, owners, out);
   }
   return out;
