@@ -58,13 +58,16 @@ std::optional<Cause> drop_in(const std::vector<PlacedStep>& steps, const Look& l
     const bool is_taken = is_last && (is_queue(step) || is_stolen(step));
     if (!is_drop(step) && !is_taken) continue;
     const Subject* const where = subject_at(look.one, steps[i].place);
+    const std::string text = text_of_step(step, where, look.scene);
+    const bool is_rule = is_drop(step) && step.kind == TraceStep::Kind::kRule;
     return Cause{cat(prefix_of(where), place_of(step.chain),
                      is_drop(step)    ? " drops packets: "
                      : is_queue(step) ? " queues packets: "
                                       : " takes packets away: ",
-                     text_of_step(step, where, look.scene)),
+                     text),
                  whose_at(step.chain, where),
-                 command_in(where, opening(step.chain, look.one, "accept", where))};
+                 command_in(where, opening(step.chain, look.one,
+                                           is_rule ? acceptance_of(text) : "accept", where))};
   }
   return std::nullopt;
 }
@@ -204,7 +207,10 @@ std::optional<Cause> untracked_by_rule(const Look& look) {
       if (!untracks(rule)) continue;
       return Cause{cat(place_of(step.chain), " keeps packets from their connection, so that their ",
                        "addresses are not translated: ", rule),
-                   whose_at(step.chain, nullptr), opening(step.chain, look.one, "accept", nullptr)};
+                   whose_at(step.chain, nullptr),
+                   steps == &look.one.trail.answer
+                       ? opening_for_answers(step.chain, look.one)
+                       : opening(step.chain, look.one, "accept", nullptr)};
     }
   }
   return std::nullopt;

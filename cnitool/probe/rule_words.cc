@@ -1,6 +1,7 @@
 #include "cnitool/probe/rule_words.h"
 
 #include <algorithm>
+#include <sstream>
 #include <string_view>
 #include <utility>
 
@@ -111,8 +112,40 @@ std::string text_of_rule(const ChainId& id, std::uint64_t handle, const Subject*
   return cat("handle ", handle);
 }
 
+// One statement more, as "limit" or "numgen", may be stateful: the copy would take from it.
+std::string acceptance_of(const std::string& rule) {
+  constexpr std::string_view kConditions[] = {"ip",   "ip6",     "tcp",     "udp", "sctp", "icmp",
+                                              "meta", "iifname", "oifname", "ct",  "th"};
+  constexpr std::string_view kKeys[] = {
+      "saddr", "daddr",   "sport",  "dport", "type", "code",   "state",    "status",  "l4proto",
+      "mark",  "nfproto", "length", "iif",   "oif",  "icmpv6", "protocol", "nexthdr", "flags"};
+  constexpr std::string_view kOfConstants[] = {"state", "type", "l4proto", "status", "protocol"};
+  const auto is_value = [](std::string_view word) {
+    return word.find_first_not_of("0123456789abcdefx.:/,-{}\"!=&|") == std::string_view::npos;
+  };
+  const auto is_in = [](const auto& list, std::string_view word) {
+    return std::ranges::find(list, word) != std::end(list);
+  };
+  std::istringstream words(rule);
+  std::string match, word, before;
+  while (words >> word && word != "drop" && word != "reject") {
+    if (word == "counter") continue;
+    const bool is_link = word.size() > 1 && word.starts_with('"') && word.ends_with('"') &&
+                         is_name(std::string_view(word).substr(1, word.size() - 2));
+    const bool is_constant = is_in(kOfConstants, before) && is_name(word);
+    const bool is_known = is_in(kConditions, word) || is_in(kKeys, word) || is_value(word);
+    if (!is_known && !is_link && !is_constant) return "accept";
+    match += word + " ";
+    before = word;
+  }
+  if (match.empty() || (word != "drop" && word != "reject")) return "accept";
+  match.pop_back();
+  return cat(doctor::quoted(match), " accept");
+}
+
 // Lets the pods' packets pass before the rule or policy that drops them; removes nothing.
-std::string opening(const ChainId& id, const Case& one, const char* verdict, const Subject* where) {
+std::string opening(const ChainId& id, const Case& one, const std::string& verdict,
+                    const Subject* where) {
   const Family family = one.question.packet.target.family();
   const Subject& pod = one.sender != nullptr ? *one.sender : one.subject;
   const std::string subnet = subnet_of(pod, family).str();
@@ -124,7 +157,7 @@ std::string opening(const ChainId& id, const Case& one, const char* verdict, con
   if (is_of_iptables(id)) {
     const std::string command = cat(family == Family::kIpv4 ? "iptables" : "ip6tables", " -t ",
                                     id.table, " -I ", quoted(id.chain));
-    const char* const target = std::string_view(verdict) == "accept" ? "ACCEPT" : "RETURN";
+    const char* const target = verdict.ends_with("accept") ? "ACCEPT" : "RETURN";
     return cat(command, " -s ", subnet, " -j ", target, "; ", command, " -d ", subnet, " -j ",
                target);
   }
@@ -145,6 +178,20 @@ std::string opening(const ChainId& id, const Case& one, const char* verdict, con
   }
   return cat(command, " ", ip, " saddr ", subnet, " ", verdict, "; ", command, " ", ip, " daddr ",
              subnet, " ", verdict);
+}
+
+std::string opening_for_answers(const ChainId& id, const Case& one) {
+  const bool is_translated = one.flow && one.flow->reply.destination != one.flow->original.source;
+  const bool is_plain = is_name(id.table) && is_name(id.chain);
+  if (!is_translated || !is_plain) return opening(id, one, "accept", nullptr);
+  const auto& [from, to] = std::pair(one.flow->reply.source, one.flow->reply.destination);
+  if (is_of_iptables(id)) {
+    return cat(from.is_v4() ? "iptables" : "ip6tables", " -t ", id.table, " -I ", quoted(id.chain),
+               " -s ", from.str(), " -d ", to.str(), " -j ACCEPT");
+  }
+  const char* const ip = from.is_v4() ? "ip" : "ip6";
+  return cat("nft insert rule ", name_of(id.family), " ", quoted(id.table), " ", quoted(id.chain),
+             " ", ip, " saddr ", from.str(), " ", ip, " daddr ", to.str(), " accept");
 }
 
 // Packets of neighbours have other headers than those of probes.

@@ -19,9 +19,16 @@ bool is_of_suite(const netlink::nf::ChainId& id);
 std::string text_of_rule(const netlink::nf::ChainId& id, std::uint64_t handle, const Subject* where,
                          Scene& scene);
 /// The command that lets the pods' packets pass before the rule or policy that drops them; it
-/// removes nothing. verdict: "accept", "return"; where: null is the node.
-std::string opening(const netlink::nf::ChainId& id, const Case& one, const char* verdict,
+/// removes nothing. verdict: "accept", "return", with conditions before it; where: null is the
+/// node.
+std::string opening(const netlink::nf::ChainId& id, const Case& one, const std::string& verdict,
                     const Subject* where);
+/// The same before answers have their addresses back, as in a chain before connection tracking:
+/// they are from a host beyond the node to one of the node's addresses.
+std::string opening_for_answers(const netlink::nf::ChainId& id, const Case& one);
+/// "accept" of what the rule drops and no more, for opening(): with its conditions, quoted for a
+/// shell. Plain "accept" where they are not all about the packet, as a limit.
+std::string acceptance_of(const std::string& rule);
 /// The same for ARP, or for neighbour discovery.
 std::string opening_for_neighbours(const netlink::nf::ChainId& id, const Case& one,
                                    const Subject* where);

@@ -20,7 +20,8 @@ def table(family, hook, rule, where="", **more):
 
 ROWS = [
     ("inet prerouting", table("inet", "prerouting", "ip saddr {a} drop", parts=["ip saddr {a} drop"])),
-    ("inet input", table("inet", "input", "ip saddr {a} counter drop")),
+    ("inet input", table("inet", "input", "ip saddr {a} counter drop", remedy="'ip saddr {a}' accept")),
+    ("a port alone", table("inet", "forward", "tcp dport 80 drop", remedy="'tcp dport 80' accept")),
     ("inet forward", table("inet", "forward", "ip saddr {a} drop")),
     ("inet output", table("inet", "output", "ip daddr {a} drop")),
     ("inet postrouting", table("inet", "postrouting", "ip daddr {p} drop")),
@@ -46,8 +47,13 @@ ROWS = [
                                "nft 'add chain ip site c { type filter hook forward priority 0; }'; "
                                "nft 'add rule ip site c ip saddr vmap { {a} : jump deny }'", "chain 'deny' of table ip site",
                                undo="nft delete table ip site")),
-    ("a limit", table("inet", "input", "ip saddr {a} limit rate over 1/hour burst 1 packets drop")),
+    ("a limit", table("inet", "input", "ip saddr {a} limit rate over 1/hour burst 1 packets drop", remedy="daddr 10.1.2.0/28 accept")),
     ("untracked packets of hostPorts", table("inet", "prerouting", "tcp dport 8080 notrack", priority=-300)),
+    ("untracked answers from beyond the node", words(
+        "ip addr add fd00:9::1/64 dev up0 nodad; ip -n outside addr add fd00:9::2/64 dev eth0 nodad; ip -6 route add default via fd00:9::2; nft add table ip6 site; "
+        "nft 'add chain ip6 site c { type filter hook prerouting priority -300; }; add chain ip6 site f { type filter hook forward priority 0; }; "
+        "add rule ip6 site c notrack; add rule ip6 site f ct state untracked drop'", "table ip6 site",
+        undo="nft delete table ip6 site; ip -6 route del default; ip addr del fd00:9::1/64 dev up0; ip -n outside addr del fd00:9::2/64 dev eth0")),
     ("a source that is rewritten", table("ip", "prerouting", "ip saddr {a} ip saddr set 10.77.0.1", priority=-300, parts=["rewrites packets", "saddr set"])),
     ("a time to live", table("ip", "prerouting", "ip saddr {a} ip ttl set 1", priority=-150, parts=["rewrites packets", "ttl set 1"])),
     ("a protocol that is rewritten", table("ip", "prerouting", "ip saddr {a} ip protocol set 254", priority=-300, parts=["rewrites packets"])),
