@@ -49,13 +49,6 @@ void add_leases(BlockPool& out) {
   }
 }
 
-bool is_in_subnets(const blocks::Pool& pool, const netlink::Cidr& block) {
-  return std::ranges::any_of(pool.sets, [&](const blocks::Pool::Set& set) {
-    return std::ranges::any_of(
-        set, [&](const blocks::Range& range) { return range.subnet.contains(block.ip); });
-  });
-}
-
 }  // namespace
 
 const blocks::Pool* BlockPool::pool() const {
