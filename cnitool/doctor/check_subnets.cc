@@ -17,12 +17,16 @@ namespace {
 using netlink::Cidr;
 using netlink::Ip;
 
-// "network 'lan': cluster-pool, /etc/cni/net.d/20-lan.conflist, on eth1".
+// "network 'lan': cluster-pool, 10.5.0.0/24, /etc/cni/net.d/20-lan.conflist, on eth1".
 std::string line_of(const NetworkAddresses& one) {
+  std::set<Cidr> subnets;
+  for (const Given& given : one.given.all) subnets.insert(given.range.subnet);
+  Names texts;
+  for (const Cidr& subnet : subnets) texts.push_back(subnet.str());
   const Wire& wire = *one.wire;
   const std::string vlan = wire.vlan == 0 ? "" : cat(", VLAN ", wire.vlan);
   const std::string link = wire.link.empty() ? "the link of the default route" : wire.link;
-  return cat("network '", one.network, "': ", one.given.type, ", ",
+  return cat("network '", one.network, "': ", one.given.type, ", ", some_of(texts), ", ",
              one.file.empty() ? "a config that no file has" : one.file,
              wire.kind == Wire::Kind::kNode ? "" : cat(", on ", link, vlan));
 }
@@ -165,11 +169,13 @@ Finding finding_of(const Node& node, const Clash& clash) {
             {one.network, other.network}};
   }
   const bool are_routed = one.wire->is_routed && other.wire->is_routed;
+  const bool are_apart = are_routed && one.wire->link != other.wire->link;
   return {Level::kError,
           cat("networks '", other.network, "' and '", one.network, "' can give the same addresses",
               are_routed ? "" : " on one segment", ": ", ranges_text(clash.overlaps)),
           cat("two pods can get the same address", holders_of(node, clash)),
-          remedy_for(node, clash),
+          are_apart ? other_subnet(node, {one.network, one.file, clash.overlaps.front().one->range})
+                    : remedy_for(node, clash),
           {one.network, other.network},
           {line_of(other), line_of(one)}};
 }
@@ -213,6 +219,14 @@ void add_unknown(const Node& node, const std::vector<NetworkAddresses>& known, F
   }
 }
 
+// Of pods that were left when their network got another name: host-local passes over their
+// addresses, and check_held() reports them.
+bool is_passed_over(const Clash& clash) {
+  const auto is_local = [](const NetworkAddresses& one) { return one.given.type == "host-local"; };
+  const bool has_no_file = clash.one->file.empty() || clash.other->file.empty();
+  return has_no_file && is_local(*clash.one) && is_local(*clash.other);
+}
+
 }  // namespace
 
 // Networks of one segment may share a subnet, but no address of it.
@@ -221,7 +235,9 @@ Findings check_subnets(const Node& node) {
   const std::vector<NetworkAddresses> all = address_networks(node);
   const Segments segments(node);
   const auto joined = [&](const Wire& a, const Wire& b) { return segments.are_joined(a, b); };
-  for (const Clash& one : clashes(all, joined)) out.push_back(finding_of(node, one));
+  for (const Clash& one : clashes(all, joined)) {
+    if (!is_passed_over(one)) out.push_back(finding_of(node, one));
+  }
   add_unknown(node, all, out);
   return out;
 }

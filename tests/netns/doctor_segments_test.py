@@ -200,7 +200,7 @@ class Segments(suite.NodeTest):
         put(bridge(local(), "br3"), bridge(pool(rangeEnd="10.5.0.9"), "br1"))
         os.remove(A)
         found, = self.findings()
-        self.assertIn("network 'a': host-local, a config that no file has, on br1", found["lines"])
+        self.assertIn("network 'a': host-local, 10.5.0.0/24, a config that no file has, on br1", found["lines"])
         pod.remove()
         self.assertEqual(self.findings(), [])
 
