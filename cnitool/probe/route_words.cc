@@ -36,12 +36,14 @@ constexpr const char* kMetrics[] = {
 
 std::string text_of_metrics(const std::map<unsigned, std::uint32_t>& metrics) {
   constexpr unsigned kLock = 1, kFeatures = 12;  // RTAX_LOCK: a bit for each of the others
+  constexpr unsigned kRtoMin = 13;               // which ip(8) locks by itself
   const auto lock = metrics.find(kLock);
   std::string out;
   for (const auto& [type, value] : metrics) {
     if (type == kFeatures && (value & 1) != 0) out += " features ecn";
     if (type >= std::size(kMetrics) || *kMetrics[type] == 0) continue;
-    const bool is_locked = lock != metrics.end() && (lock->second >> type & 1) != 0;
+    const bool is_locked =
+        type != kRtoMin && lock != metrics.end() && (lock->second >> type & 1) != 0;
     out += cat(" ", kMetrics[type], is_locked ? " lock " : " ", value);
   }
   return out;
