@@ -160,7 +160,9 @@ class Nodes(ServedTest):
         self.assert_settled(nodes)
 
         def restart():
-            self.api.server.kill(signal.SIGTERM)  # it ends its watches
+            self.api.server.process.send_signal(signal.SIGTERM)
+            time.sleep(3)  # it accepts nothing any more, and its watches go on for a minute
+            self.api.away()
             self.api.etcd.kill(signal.SIGTERM)
             self.api.etcd.start()
             self.api.back()
