@@ -34,6 +34,9 @@ void add_nearly_full(blocks::Want& want, const std::vector<SetShare>& shares,
 
 std::string agent_says(const blocks::Folder& folder, const std::string& network,
                        const std::optional<blocks::Held>& held) {
+  if (!held && folder.has_held(network) && !folder.dir().has_file(cat(network, ".json"))) {
+    return cat("'", folder.path(), "/", network, ".json' is no file: remove it");
+  }
   if (!held && folder.has_held(network)) {
     return cat("'", folder.path(), "/", network,
                ".json' is torn, and patchbay-agent has not written it again");

@@ -10,6 +10,7 @@
 #include "libcni/config/common_keys.h"
 #include "plugins/cluster-pool/facts.h"
 #include "plugins/names/state.h"
+#include "plugins/state/blocks.h"
 
 namespace cluster_pool {
 
@@ -282,7 +283,12 @@ constinit const cni::Manual kManual{
 
 Conf Conf::parse(const cni::Request& request) {
   const Reader root = request.reader();
-  leases::require_ipam(root);
+  const Reader ipam = root["ipam"];
+  if (!ipam.present()) ipam.refuse("IPAM config missing 'ipam' key");
+  if (request.network.size() > blocks::kMaxNetworkName) {
+    root["name"].fail(cat("expected at most ", blocks::kMaxNetworkName,
+                          " bytes with cluster-pool, whose files have the name"));
+  }
   Parsed out;
   refuse_runtime_ranges(root);
   leases::read_request_args(request.args, out.conf.leases);

@@ -62,6 +62,16 @@ std::optional<T> read_file(const cni::Dir& dir, const std::string& name) {
                      [&] { return T::from(file->content); });
 }
 
+// Of another network it is a copy, or was renamed by hand: its blocks are claimed for that one.
+template <class T>
+std::optional<T> of_network(std::optional<T> state, const cni::Dir& dir, const std::string& name,
+                            const std::string& network) {
+  if (!state || state->network == network) return state;
+  throw cni::Error(cni::Code::kInternal,
+                   cat("read '", dir.path(), "/", name, "': it is of network '", state->network,
+                       "': remove it, blocks of one network are no other's"));
+}
+
 template <class T>
 std::optional<T> with_sound_pool(std::optional<T> state) {
   if (state && !state->pool.is_sound()) plugins::refuse_content("pool: expected ranges");
@@ -158,7 +168,8 @@ std::vector<std::string> Folder::networks() const {
 bool Folder::has_held(const std::string& network) const { return dir_.has(cat(network, kHeldEnd)); }
 
 std::optional<Held> Folder::held(const std::string& network) const {
-  return read_file<Held>(dir_, cat(network, kHeldEnd));
+  const std::string name = cat(network, kHeldEnd);
+  return of_network(read_file<Held>(dir_, name), dir_, name, network);
 }
 
 std::optional<Nodes> Folder::nodes(const std::string& network) const {
@@ -166,7 +177,8 @@ std::optional<Nodes> Folder::nodes(const std::string& network) const {
 }
 
 std::optional<Want> Folder::want(const std::string& network) const {
-  return read_file<Want>(dir_, cat(network, kWantEnd));
+  const std::string name = cat(network, kWantEnd);
+  return of_network(read_file<Want>(dir_, name), dir_, name, network);
 }
 
 void Folder::put(const Held& held) const {

@@ -100,6 +100,10 @@ struct Want {
   static std::optional<Want> from(const std::string& text);
 };
 
+/// Bytes of a network's name, of which the files here have the names: 255 (NAME_MAX) less those of
+/// ".NETWORK.nodes.new".
+inline constexpr std::size_t kMaxNetworkName = 244;
+
 /// names::kBlocksDir, or another folder in tests.
 class Folder {
  public:
@@ -114,7 +118,8 @@ class Folder {
   /// Whether the agent has ever written of the network.
   bool has_held(const std::string& network) const;
 
-  /// nullopt: no file, or a torn one. \throws cni::Error for one of a later format.
+  /// nullopt: no file, or a torn one. \throws cni::Error for one of a later format, or of another
+  /// network.
   std::optional<Held> held(const std::string& network) const;
   std::optional<Nodes> nodes(const std::string& network) const;
   std::optional<Want> want(const std::string& network) const;

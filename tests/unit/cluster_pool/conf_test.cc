@@ -116,4 +116,15 @@ TEST_CASE("conf: a requested address must be one that some node can have") {
             .starts_with("7 failed to allocate"));
 }
 
+TEST_CASE("conf: a name of a network that is too long for the files of its blocks is refused") {
+  const auto of = [](std::size_t size) {
+    return error_of([&] {
+      Conf::parse(request(R"({"cniVersion": "1.1.0", "name": ")" + std::string(size, 'n') +
+                          R"(", "ipam": {)" + kSubnet + "}}"));
+    });
+  };
+  CHECK(of(244).empty());
+  CHECK(of(245).find("expected at most 244 bytes") != std::string::npos);
+}
+
 }  // namespace cluster_pool
