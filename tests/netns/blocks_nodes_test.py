@@ -45,8 +45,10 @@ class Dead(KubernetesTest):
         self.pod_with(one, "10.9.0.130")
         self.pod_with(other, "10.9.0.65")
         self.api.remove("v1", "nodes", "n2")
-        self.assertTrue(wait_for(lambda: "released the blocks of a node that was removed" in one.log, 15), one.log)
-        self.assertTrue(wait_for(lambda: "10.9.0.64/28" in self.by_node().get("n2", ()), 10), other.log)
+        before = self.objects()
+        self.assertTrue(wait_for(lambda: "a node without a Node object answers: its blocks stay" in one.log, 15), one.log)
+        self.assertTrue(wait_for(lambda: self.objects() == before, 10), other.log)
+        self.assertEqual(other.log.count("claimed a block again"), 0)
         self.assertIn("10.9.0.64/28", other.blocks())
 
 

@@ -42,6 +42,8 @@ using Document = nlohmann::ordered_json;
 constexpr cni::BootTime kSlowPoll = std::chrono::minutes(1);
 constexpr cni::BootTime kMetricsPause = std::chrono::seconds(1);
 constexpr cni::BootTime kTurnPause = std::chrono::seconds(1);
+constexpr int kLifeTurns = 30;  // in which an agent that lives answers
+constexpr std::chrono::milliseconds kLifeTurn{100};
 constexpr std::size_t kThreads = 32;  // networks that wait for the engine at a time
 constexpr std::string_view kWantEnd = ".want";
 constexpr const char* kNodesKey = "Node objects";  // no name of a network
@@ -116,10 +118,11 @@ struct BlockAgent::Impl {
   std::map<std::string, cni::BootTime> due;  ///< when a network is to be worked on
   const char turn_at = 0, work_at = 0, poll_at = 0, nodes_at = 0,
              metrics_at = 0;  ///< owners of times
-  bool are_metrics_due = false, has_waited = false;
+  bool are_metrics_due = false;
+  std::string waits_for = {};            ///< why it does not serve, as was logged
+  bool is_other_serving = false;         ///< that is another agent of this node
   std::atomic<bool> is_serving = false;  ///< there is a keeper
-  std::mutex obstacle_mutex;
-  std::string obstacle = {};  ///< why it does not serve, if no other agent does
+  std::atomic<bool> is_ending = false;
   std::thread thread;
   Workers workers{kThreads};
 };
@@ -141,12 +144,18 @@ bool BlockAgent::Impl::is_its_turn() {
     turn = cni::take_lock(folder.dir(), std::chrono::milliseconds(0), kTurnFile);
     return true;
   } catch (const cni::Error& e) {
-    if (!std::exchange(has_waited, true)) {
+    is_other_serving = true;
+    if (waits_for.empty()) {
       cni::log(Level::kWarning, "wait for the end of the agent that serves this node's blocks",
                {{"error", e.what()}});
     }
-    return false;
+    waits_for = e.what();
+  } catch (const netlink::Error& e) {  // of the file of the lock
+    is_other_serving = false;
+    if (waits_for != e.what()) cni::log(Level::kError, "serve no blocks", {{"error", e.what()}});
+    waits_for = e.what();
   }
+  return false;
 }
 
 void BlockAgent::Impl::begin() {
@@ -179,6 +188,7 @@ void BlockAgent::Impl::begin() {
 }
 
 void BlockAgent::Impl::stop() {
+  is_ending = true;
   engine.stop();
   loop.stop();
   if (thread.joinable()) thread.join();
@@ -285,9 +295,18 @@ std::size_t BlockAgent::Impl::release(const std::string& node, bool is_forced) {
            "blocks of another machine of this name are released with --force");
   }
   if (node == conf.node) return release_blocks(engine, node, self.machine);
-  if (engine.has_node && !is_forced && engine.has_node(node)) {
+  if (is_forced) return release_blocks(engine, node);
+  if (engine.has_node && engine.has_node(node)) {
     refuse(cat("release '", node, "': its Node object exists"),
            "kubectl delete node, or --force if its pods do not run any more");
+  }
+  const auto lives = answered_by(engine, node, [this] {
+    for (int i = 0; i < kLifeTurns && !is_ending; ++i) std::this_thread::sleep_for(kLifeTurn);
+  });
+  if (lives) {
+    refuse(cat("release '", node, "': it lives: its agent has answered for block ",
+               lives->cidr.str(), " of network '", lives->network, "'"),
+           "stop patchbay-agent and the pods on it first, or --force if they do not run any more");
   }
   return release_blocks(engine, node);
 }
@@ -336,8 +355,7 @@ Document BlockAgent::Impl::release(const Document& question) {
 Document BlockAgent::Impl::status() {
   Document out{{"node", conf.node}, {"engine", engine.name}, {"serves", is_serving.load()}};
   if (!is_serving) {
-    const std::lock_guard hold(obstacle_mutex);
-    if (!obstacle.empty()) out["why"] = obstacle;
+    if (!is_other_serving && !waits_for.empty()) out["why"] = waits_for;
     return out;
   }
   const Totals totals = keeper->totals();

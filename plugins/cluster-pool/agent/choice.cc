@@ -129,8 +129,8 @@ std::vector<Cidr> free_blocks(const Wish& wish, const View& view, const blocks::
 std::string holders_of(const blocks::Pool::Set& set, const View::Blocks& taken) {
   std::map<std::string, std::size_t> counts;
   for (const auto& [first, one] : taken) {
-    const auto has = [&ip = one.cidr.ip](const blocks::Range& range) {
-      return range.subnet.contains(ip);
+    const auto has = [&cidr = one.cidr](const blocks::Range& range) {
+      return range.subnet.contains(cidr.ip) || cidr.contains(range.subnet.ip);  // of a person
     };
     if (std::ranges::any_of(set, has))
       ++counts[one.node.empty() ? "an unreadable object" : one.node];

@@ -42,6 +42,18 @@ std::size_t DeadNodes::look(const View& view, Time now) {
   return out;
 }
 
+// The answer is for the next look. A question of another agent is as good.
+std::optional<Object> DeadNodes::ask(const std::vector<Object>& blocks) const {
+  const auto others = std::ranges::find_if(blocks, is_question);
+  if (others != blocks.end()) return *others;
+  for (const Object& one : blocks) {
+    Object question = one;
+    question.claim = new_question();
+    if (engine_.replace(one, question)) return question;
+  }
+  return std::nullopt;
+}
+
 std::size_t DeadNodes::judge(const std::string& node, const View& view, Time now) {
   if (engine_.has_node(node)) {
     missing_.erase(node);
@@ -52,9 +64,23 @@ std::size_t DeadNodes::judge(const std::string& node, const View& view, Time now
     cni::log(cni::Level::kWarning, "a node with blocks has no Node object", {{"node", node}});
     return 0;
   }
-  if (++at->second.looks < kLooks || now - at->second.since < gone_) return 0;
-  std::size_t out = 0;
-  for (const Object& block : view.blocks_of(node)) {
+  Missing& missing = at->second;
+  if (++missing.looks < kLooks || now - std::max(missing.since, missing.answered) < gone_) return 0;
+  const auto blocks = view.blocks_of(node);
+  if (!missing.question) {
+    missing.question = ask(blocks);
+    return 0;
+  }
+  const Removal asked = engine_.remove(*missing.question);
+  missing.question.reset();
+  if (asked == Removal::kOther) {  // another agent's question, or the node's own claim again
+    missing.answered = now;
+    cni::log(cni::Level::kWarning, "a node without a Node object answers: its blocks stay",
+             {{"node", node}});
+    return 0;
+  }
+  std::size_t out = asked == Removal::kRemoved ? 1 : 0;
+  for (const Object& block : blocks) {
     if (engine_.has_node(node)) return out;
     if (engine_.remove(block) == Removal::kRemoved) ++out;
   }
@@ -62,6 +88,28 @@ std::size_t DeadNodes::judge(const std::string& node, const View& view, Time now
   cni::log(cni::Level::kWarning, "released the blocks of a node that was removed",
            {{"node", node}, {"blocks", cni::cat(out)}});
   return out;
+}
+
+std::optional<Object> answered_by(const Engine& engine, const std::string& node,
+                                  const std::function<void()>& wait) {
+  const auto before = engine.list(Kind::kBlock);
+  const auto one = std::ranges::find(before, node, &Object::node);
+  if (one == before.end()) return std::nullopt;
+  Object question = *one;
+  question.claim = new_question();
+  const auto fail = [&] {
+    throw cni::Error(cni::Code::kTryAgainLater, cni::cat("block ", one->cidr.str(), " of node '",
+                                                         node, "' changed at the same time"));
+  };
+  if (!engine.replace(*one, question)) fail();
+  wait();
+  for (const Object& now : engine.list(Kind::kBlock)) {
+    const bool is_it = now.cidr == one->cidr && now.network == one->network && now.node == node;
+    if (!is_it || now.is_claim_of(question)) continue;
+    if (is_question(now)) fail();  // of another agent
+    return now;
+  }
+  return std::nullopt;
 }
 
 std::size_t release_blocks(const Engine& engine, const std::string& node,

@@ -1,8 +1,11 @@
 #pragma once
 
+#include <functional>
 #include <map>
+#include <optional>
 #include <random>
 #include <string>
+#include <vector>
 
 #include "libcni/daemon/event_loop.h"
 #include "plugins/cluster-pool/agent/engine.h"
@@ -12,8 +15,9 @@ namespace block_agent {
 
 /// Releases blocks of nodes whose Node object has not existed for a time. A node that is silent is
 /// not dead: only an answer that the object does not exist counts, at each look and again at the
-/// removal. Each agent looks at a few nodes at a time, all of them at all, so that a large cluster
-/// has no more calls than a small one for each node.
+/// removal. Then its agent is asked, which answers as long as it runs. Each agent looks at a few
+/// nodes at a time, all of them at all, so that a large cluster has no more calls than a small one
+/// for each node.
 class DeadNodes {
  public:
   using Time = cni::BootTime;
@@ -33,7 +37,10 @@ class DeadNodes {
   struct Missing {
     Time since;
     int looks = 1;
+    Time answered{0};                     ///< by an agent of it, though there is no Node object
+    std::optional<Object> question = {};  ///< as of answered_by()
   };
+  std::optional<Object> ask(const std::vector<Object>& blocks) const;
   std::size_t judge(const std::string& node, const View& view, Time now);
 
   const std::string self_;
@@ -42,6 +49,12 @@ class DeadNodes {
   std::map<std::string, Missing> missing_;
   std::minstd_rand random_{std::random_device{}()};
 };
+
+/// Asks an agent of the node whether it lives: one of its claims is replaced by a question, and
+/// stays a claim of the node. Returns the block that was asked by, if the claim is there again
+/// after wait(). \throws cni::Error.
+std::optional<Object> answered_by(const Engine& engine, const std::string& node,
+                                  const std::function<void()>& wait);
 
 /// Removes all blocks of a node, as they are now, and returns their number. \throws cni::Error.
 /// \param but_machine blocks of that machine stay; "": of none

@@ -41,7 +41,10 @@ void Keeper::begin_settling(Time now) {
   settled_at_ = now + times_.settle;
   seen_.is_settling = true;
   ++restores_;
-  for (auto& [name, one] : networks_) one.pinned = {};
+  for (auto& [name, one] : networks_) {
+    one.pinned = {};
+    one.own.begin_anew(settled_at_);
+  }
 }
 
 // Other nodes' claims are missing, too, perhaps. The next process is to know that as well.
@@ -85,7 +88,11 @@ void Keeper::listed(Kind kind, Snapshot snapshot, Time now) {
   if (!is_other && !seen_.cluster.empty() && snapshot.revision == seen_.revisions[kind]) return;
   seen_.cluster = cluster;
   seen_.revisions[kind] = snapshot.revision;
-  seen_.write(folder_);
+  try {
+    seen_.write(folder_);
+  } catch (const netlink::Error& e) {  // a full disk: all else goes on
+    cni::log(Level::kWarning, "keep how far the engine was seen", {{"error", e.what()}});
+  }
 }
 
 void Keeper::changed(const Object& object) {
@@ -159,9 +166,10 @@ void Keeper::complain(const std::string& network, const std::exception& e) {
     cni::log(Level::kWarning, "keep blocks", {{"network", network}, {"error", e.what()}});
   }
   logged = e.what();
+  const auto* const known = dynamic_cast<const cni::Error*>(&e);
+  failures_[network].is_engines = known != nullptr && known->code() == cni::Code::kTryAgainLater;
   const auto found = networks_.find(network);
   if (found == networks_.end()) return;
-  const auto* const known = dynamic_cast<const cni::Error*>(&e);
   const bool has_details = known != nullptr && !known->details().empty();
   try {
     if (!found->second.is_written) return forget(network);
@@ -222,16 +230,17 @@ Keeper::Time Keeper::work_on(const std::string& network, Time now) {
     seen_.is_settling = false;
     seen_.write(folder_);
   }
+  of.own.trust(claims_beside(self_, *of.held, view_), *of.held, now);
   check_blocks(of);
-  adopt(of);
-  const Time next = attend(of, want, now);
+  const Time answers = adopt(of, now);
+  const Time next = std::min(answers, attend(of, want, now));
   return std::min({next, return_idle(of, now), write_nodes(network, of, now)});
 }
 
 Keeper::Time Keeper::attend(Network& of, const std::optional<blocks::Want>& want, Time now) {
   const std::string& network = of.held->network;
   if (!want) end_shortage(of);
-  if (const std::string twin = twin_of(network); !twin.empty()) {
+  if (const std::string twin = twin_of(of); !twin.empty()) {
     if (of.held->note != twin) {
       cni::log(Level::kError, "claim no block", {{"network", network}, {"error", twin}});
     }
@@ -254,8 +263,10 @@ Keeper::Time Keeper::attend(Network& of, const std::optional<blocks::Want>& want
 Totals Keeper::totals() const {
   const std::lock_guard hold(mutex_);
   Totals out = totals_;
-  out.error = error_.empty() && !out.is_engine_there ? no_answer_of(engine_) : error_;
-  if (error_.empty() && !failures_.empty()) out.error = failures_.begin()->second.logged;
+  out.error = error_;
+  for (const auto& [network, one] : failures_) {
+    if (out.error.empty() && one.is_engines) out.error = one.logged;
+  }
   out.is_engine_there = view_.is_listed() && out.error.empty();
   return out;
 }

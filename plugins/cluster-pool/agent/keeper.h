@@ -14,7 +14,6 @@
 #include "plugins/cluster-pool/agent/kept_network.h"
 #include "plugins/cluster-pool/agent/metrics.h"
 #include "plugins/cluster-pool/agent/outside.h"
-#include "plugins/cluster-pool/agent/pause.h"
 #include "plugins/cluster-pool/agent/seen.h"
 #include "plugins/cluster-pool/agent/vanished.h"
 #include "plugins/cluster-pool/agent/view.h"
@@ -22,11 +21,6 @@
 #include "plugins/state/blocks.h"
 
 namespace block_agent {
-
-/// Who claims: the node's name, and which machine it is.
-struct Self {
-  std::string node, machine;
-};
 
 /// Keeps what this node has of each network: claims blocks that the plugin wants, returns empty
 /// ones, and finds out which of them are another's. From any thread: a call of the engine holds up
@@ -71,10 +65,6 @@ class Keeper {
     std::optional<Object> other = {};
     std::exception_ptr error = {};
   };
-  struct Failure {
-    Pauses pauses = {};
-    std::string logged = {};  ///< the last error
-  };
   struct Plan;
   Network& load(const std::string& network);
   void forget(const std::string& network) { networks_.erase(network); }
@@ -91,16 +81,18 @@ class Keeper {
   // keeper_blocks.cc: whose the blocks are.
   void check_blocks(Network& of);
   bool check(Network& of, blocks::Block& block);
+  bool answer(const Network& of, const Object& question, Object& mine);
   bool is_renamed(const Network& of, const Object& from);
   bool take_back(Network& of, blocks::Block& block, const Object& from, Object& mine);
   void lose(Network& of, blocks::Block& block, const Object& holder);
   bool finish_return(Network& of, const blocks::Block& block);
-  void adopt(Network& of);
-  std::string twin_of(const std::string& network) const;
+  Time adopt(Network& of, Time now);
+  Time drop_left_over(Network& of, const Object& one, Time now);
+  std::string twin_of(const Network& of) const;
 
   // keeper_pool.cc: which pool the blocks are of.
   void require_node();
-  void take_pool(Network& of, const blocks::Want& want);
+  void take_pool(Network& of, const blocks::Want& want, Time now);
   std::optional<leases::Store> leave(const blocks::Held& held, const std::string& data_dir);
   void pin(const blocks::Held& held, const std::vector<blocks::Range>& ranges);
   [[noreturn]] void refuse_size(const Object& meant, const Object& other) const;

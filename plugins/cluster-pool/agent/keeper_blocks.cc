@@ -60,8 +60,9 @@ bool Keeper::check(Network& of, Block& block) {
   } else if (!other) {
     found_lost(of, block);
   }
+  if (other && self_.made(*other) && is_question(*other)) return answer(of, *other, mine);
   view_.put(other ? *other : mine);
-  if (other && other->node == self_.node && other->machine == self_.machine) {
+  if (other && self_.made(*other) && !of.own.is_of_copy(*other)) {
     block.claim = other->claim;  // the file is an older one
     put(of);
   } else if (other) {
@@ -72,6 +73,17 @@ bool Keeper::check(Network& of, Block& block) {
     block = {.cidr = block.cidr, .claim = block.claim};
     put(of);
   }
+  return true;
+}
+
+// `cnitool blocks release` asks whether this node lives. True: in any case it has the block.
+bool Keeper::answer(const Network& of, const Object& question, Object& mine) {
+  if (!engine_.replace(question, mine)) return true;
+  view_.put(mine);
+  cni::log(
+      Level::kWarning,
+      "said that this node lives, because `cnitool blocks release` or a copy of this machine asked",
+      {{"network", of.held->network}, {"block", mine.cidr.str()}});
   return true;
 }
 
@@ -90,13 +102,13 @@ bool Keeper::is_renamed(const Network& of, const Object& from) {
 // not been renamed, the name of a copy of its disk. The copy knows the claim, so it gets a new one.
 bool Keeper::take_back(Network& of, Block& block, const Object& from, Object& mine) {
   if (!is_renamed(of, from)) {
-    block.claim = new_claim();  // the other machine knows this one
+    block.claim = of.own.fresh();  // the other machine knows this one
     lose(of, block, from);
     return false;
   }
   const bool is_copy = of.held->node == self_.node;
   if (is_copy) {
-    mine.claim = new_claim();
+    mine.claim = of.own.fresh();
     cni::log(Level::kError, "another machine has a copy of this one's disk and machine-id",
              {{"network", of.held->network}, {"block", block.cidr.str()}, {"node", from.node}});
   }
@@ -134,21 +146,22 @@ bool Keeper::finish_return(Network& of, const Block& block) {
 // Objects of this node that its file does not have: the answer of a call was lost, or the file was,
 // or the engine was restored to when this node had the block, which another one has by now. Leases
 // in it say that it is in use here. What was seen may be late, so the engine is asked.
-void Keeper::adopt(Network& of) {
-  std::vector<Object> found;
-  for (const auto& [first, one] : view_.blocks(of.held->network)) {
-    const bool is_own = one.node == self_.node && one.machine == self_.machine;
-    const auto is_it = [&ip = first](const Block& block) { return block.cidr.ip == ip; };
-    if (is_own && std::ranges::none_of(of.held->blocks, is_it)) found.push_back(one);
-  }
+// When to be called again.
+Keeper::Time Keeper::adopt(Network& of, Time now) {
+  std::vector<Object> found = claims_beside(self_, *of.held, view_);
+  std::erase_if(found, [&](const Object& one) { return of.own.is_of_copy(one); });
   const auto store = found.empty() ? std::nullopt : store_of(*of.held);
-  if (!store) return;
+  Time next = cni::kNever;
+  if (!store) return next;
   const auto used = store->used();
   for (Object& one : found) {
     if (leases::in_block(used, one.cidr).empty()) {
-      engine_.remove(one);
-      view_.erase_claim(one);
+      next = std::min(next, drop_left_over(of, one, now));
       continue;
+    }
+    if (const Object question = one; is_question(question)) {
+      one.claim = of.own.fresh();
+      if (!engine_.replace(question, one)) continue;
     }
     const auto other = engine_.create(one);
     if (other && !other->is_claim_of(one)) {
@@ -161,16 +174,42 @@ void Keeper::adopt(Network& of) {
     of.held->blocks.push_back({.cidr = one.cidr, .claim = one.claim});
     put(of);
   }
+  return next;
 }
 
-// Why this node must claim nothing: a node of its name has blocks, and is another machine.
-std::string Keeper::twin_of(const std::string& network) const {
-  for (const auto& [first, one] : view_.blocks(network)) {
+// A claim without leases that the file does not have, of an earlier process or of a copy of this
+// machine: it is asked for before it is removed. When to look for the answer.
+Keeper::Time Keeper::drop_left_over(Network& of, const Object& one, Time now) {
+  if (is_question(one)) {
+    if (const Time until = of.own.answer_until(one, now); now < until) return until;
+  } else if (!of.own.made(one.claim)) {
+    Object question = one;
+    question.claim = new_question();
+    if (!engine_.replace(one, question)) return cni::kNever;  // an event is on its way
+    view_.put(question);
+    return of.own.asked(one, question, now);
+  }
+  if (engine_.remove(one) == Removal::kRemoved) of.own.removed(one);
+  view_.erase_claim(one);
+  return cni::kNever;
+}
+
+// Why this node must claim nothing: a node of its name has blocks, and is another machine, or a
+// copy of this one.
+std::string Keeper::twin_of(const Network& of) const {
+  for (const auto& [first, one] : view_.blocks(of.held->network)) {
     if (one.node != self_.node || one.machine == self_.machine) continue;
     return cat("another machine has blocks as node '", self_.node,
                "', too: name one of them anew, or, if the other one does not exist any more, run "
                "`cnitool blocks release --force ",
                self_.node, "`");
+  }
+  for (const Object& one : claims_beside(self_, *of.held, view_)) {
+    if (!of.own.is_of_copy(one)) continue;
+    return cat("a copy of this machine claims blocks, with its name '", self_.node,
+               "' and its machine-id(5): both can give out the same addresses. Stop it, give it a "
+               "name and a machine-id of its own, and remove ",
+               folder_.path(), " in it. If none runs any more, restart patchbay-agent here");
   }
   return {};
 }

@@ -67,7 +67,7 @@ bool Keeper::is_over(Network& of, const blocks::Want& want, Time now) {
 // True: nothing of it is left to do, be it that an address is another node's.
 bool Keeper::serve(Network& of, const blocks::Want& want, Time now) {
   require_node();
-  take_pool(of, want);
+  take_pool(of, want, now);
   const auto restores = restores_;
   for (int tries = 0; tries < kMaxTries; ++tries) {
     if (restores != restores_) return false;
@@ -192,7 +192,7 @@ std::vector<Keeper::Answer> Keeper::create_all(std::vector<Object>& objects) {
 bool Keeper::claim_all(Network& of, const std::vector<Cidr>& all) {
   std::vector<Object> objects;
   for (const Cidr& cidr : all) {
-    objects.push_back(object_of(*of.held, {.cidr = cidr, .claim = new_claim()}));
+    objects.push_back(object_of(*of.held, {.cidr = cidr, .claim = of.own.fresh()}));
   }
   const auto restores = restores_;
   const auto answers = create_all(objects);

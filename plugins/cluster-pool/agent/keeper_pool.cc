@@ -17,6 +17,7 @@ using cni::cat;
 namespace {
 
 constexpr std::chrono::milliseconds kLeaveLock{2'000};
+constexpr cni::BootTime kPinLasts = std::chrono::seconds(30);
 
 // The pool of the network that shares addresses with this one, and has blocks of another size.
 std::optional<Object> of_other_size(const std::vector<Object>& pools, const Object& pool) {
@@ -25,6 +26,29 @@ std::optional<Object> of_other_size(const std::vector<Object>& pools, const Obje
     return one.network == pool.network && overlaps && one.block_size != pool.block_size;
   });
   return found == pools.end() ? std::nullopt : std::optional(*found);
+}
+
+// A person removes the pool of a subnet where its blocks are to have another size, and a node whose
+// config has that by now makes it anew.
+void check_pins(KeptNetwork& of, const Engine& engine, cni::BootTime now) {
+  if (of.pinned.sets.empty() || now - of.pinned_at < kPinLasts) return;
+  const auto all = engine.list(Kind::kPool);
+  const auto is_there = [&](const blocks::Range& range) {
+    return std::ranges::any_of(all, [&](const Object& one) {
+      return one.network == of.held->network && one.cidr == range.subnet.network() &&
+             one.block_size == range.block_size;
+    });
+  };
+  const auto are_there = [&](const auto& set) { return std::ranges::all_of(set, is_there); };
+  if (!std::ranges::all_of(of.pinned.sets, are_there)) of.pinned = {};
+  of.pinned_at = now;
+}
+
+// A person, or a disk, may have damaged the file, while this process knows what was in it.
+bool is_on_disk(const blocks::Folder& folder, const blocks::Held& held) try {
+  return folder.held(held.network) == held;
+} catch (const cni::Error&) {
+  return false;
 }
 
 }  // namespace
@@ -65,7 +89,8 @@ std::optional<leases::Store> Keeper::leave(const blocks::Held& held, const std::
 }
 
 // Blocks of an earlier pool stay until they are empty.
-void Keeper::take_pool(Network& of, const blocks::Want& want) {
+void Keeper::take_pool(Network& of, const blocks::Want& want, Time now) {
+  check_pins(of, engine_, now);
   std::vector<blocks::Range> fresh;
   for (const auto& set : want.pool.sets) {
     for (const blocks::Range& range : set) {
@@ -78,8 +103,9 @@ void Keeper::take_pool(Network& of, const blocks::Want& want) {
   }
   const auto restores = restores_;
   if (!fresh.empty()) pin(*of.held, fresh);
+  if (restores == restores_ && !fresh.empty()) of.pinned_at = now;
   if (restores == restores_) of.pinned = want.pool;
-  if (of.held->pool == want.pool && folder_.has_held(of.held->network)) return;
+  if (of.held->pool == want.pool && is_on_disk(folder_, *of.held)) return;
   const auto former = leave(*of.held, want.pool.data_dir);
   of.held->pool = want.pool;
   put(of);

@@ -6,9 +6,18 @@
 #include <string>
 
 #include "libcni/daemon/event_loop.h"
+#include "plugins/cluster-pool/agent/own_claims.h"
+#include "plugins/cluster-pool/agent/pause.h"
 #include "plugins/state/blocks.h"
 
 namespace block_agent {
+
+/// What went wrong with a network, until it is right.
+struct Failure {
+  Pauses pauses = {};
+  std::string logged = {};  ///< the last error
+  bool is_engines = false;  ///< it is a call that may succeed later, not a file or the config
+};
 
 /// What is known of a network beside its file.
 struct KeptNetwork {
@@ -16,6 +25,7 @@ struct KeptNetwork {
   std::optional<blocks::Held> held = {};  ///< as the file; empty: no file yet
   bool is_written = true;                 ///< false: the file is behind, or unknown
   blocks::Pool pinned = {};               ///< whose subnets have pools in the engine
+  Time pinned_at{0};                      ///< when that was so
   std::map<netlink::Cidr, Time> empty_since = {};
   std::string shortage = {};  ///< claim of our shortage; "": none
   Time shortage_at{0};
@@ -27,6 +37,7 @@ struct KeptNetwork {
   std::optional<blocks::Want> unwaited = {};      ///< the want for which no ADD waits
   Time unwaited_at{0};                            ///< when that was seen first
   Time ahead{0};  ///< of the clock: what work() was called with. It goes on during calls
+  OwnClaims own = {};
 };
 
 }  // namespace block_agent

@@ -23,6 +23,7 @@ constexpr std::size_t kMaxName = 253;     // of an object of Kubernetes
 constexpr std::size_t kMaxNetwork = 128;  // bytes of a readable name; a longer one is hashed
 constexpr std::size_t kHash = 20;         // digits
 constexpr std::size_t kMaxId = 64;        // of a claim or machine
+constexpr std::string_view kQuestion = "release-";
 
 bool is_lower_alnum(char c) { return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9'); }
 
@@ -81,8 +82,11 @@ std::string place_of(const Object& object) {
 
 std::string name_of(const Object& object) {
   const std::string place = dashed_place(object);
+  // "a" with the node "b.node-c", and "a.node-b" with the node "c".
+  const bool is_ambiguous =
+      object.kind == Kind::kShortage && object.network.find(".node-") != std::string::npos;
   const bool is_plain = object.network.size() <= kMaxNetwork && is_subdomain(object.network) &&
-                        object.network.size() + place.size() + 1 <= kMaxName;
+                        !is_ambiguous && object.network.size() + place.size() + 1 <= kMaxName;
   if (is_plain) return cat(object.network, ".", place);
   std::string shown;
   for (const char c : object.network.substr(0, 32)) {
@@ -138,6 +142,10 @@ std::optional<Object> object_in_text(Kind kind, std::string_view text) {
   if (text.size() > kMaxValue) return std::nullopt;
   return object_in(kind, cni::try_parse_json(text));
 }
+
+std::string new_question() { return cat(kQuestion, new_claim()); }
+
+bool is_question(const Object& object) { return object.claim.starts_with(kQuestion); }
 
 std::string new_claim() {
   std::array<unsigned char, 16> bytes{};

@@ -62,5 +62,9 @@ inline constexpr const char* kNodePattern = "^[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9]
 
 /// A random UUID (RFC 9562, version 4). \throws netlink::Error.
 std::string new_claim();
+/// What is put in the place of a claim by whoever is to release the node: an agent of it that runs
+/// puts its own claim there again, and so says that the node lives.
+std::string new_question();
+bool is_question(const Object& object);
 
 }  // namespace block_agent

@@ -84,7 +84,9 @@ void View::erase(const Object& object) {
 void View::erase_claim(const Object& object) {
   const auto erase_found = [&](const auto& objects, const auto& key) {
     const auto found = objects.find(key);
-    if (found != objects.end() && found->second.is_claim_of(object)) erase(Object(found->second));
+    if (found == objects.end() || !found->second.is_claim_of(object)) return;
+    const bool is_later = object.version != 0 && found->second.version > object.version;
+    if (!is_later) erase(Object(found->second));
   };
   if (object.kind == Kind::kBlock) erase_found(blocks(object.network), object.cidr.ip);
   if (object.kind == Kind::kShortage) erase_found(shortages(object.network), object.node);

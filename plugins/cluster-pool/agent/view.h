@@ -23,7 +23,8 @@ class View {
   void put(Object object);
   /// A removal, by an event.
   void erase(const Object& object);
-  /// A removal, by a call: nothing if another claim has its name by now.
+  /// A removal, by a call: nothing if another claim has its name by now, or the same again with a
+  /// later version than the object's, which may be 0.
   void erase_claim(const Object& object);
 
   /// Whether blocks and shortages were listed.

@@ -25,6 +25,7 @@ TEST_CASE("an agent that was killed between creation and file finds its claim") 
   memory.loses_answers = false;
   node.start();
   turn(memory, node);
+  turn(memory, node, seconds(3));  // nobody has answered for it
   CHECK(node.held().size() == 1);
   CHECK(claims_in(memory) == std::set<std::string>{*node.held().begin() + " of n1"});
 }
@@ -202,6 +203,7 @@ TEST_CASE("a file that was lost is made anew of the claims in which there are le
   node.start();
   node.want();
   turn(memory, node);
+  turn(memory, node, seconds(3));  // nobody has answered for the other one
   CHECK(node.held() == std::set<std::string>{used});
   CHECK(claims_in(memory) == std::set<std::string>{used + " of n1"});
 }

@@ -104,10 +104,10 @@ TEST_CASE("where the folder of leases is not mounted no block is returned and no
   CHECK(claims_in(memory) == std::set<std::string>{"10.5.0.0/28 of n1"});
   CHECK_FALSE(fs::exists(folder));
   fs::rename(folder + ".away", folder);
-  for (int turns = 0; turns < 2; ++turns) {  // the wants of before end, and are made anew
+  for (int turns = 0; turns < 3; ++turns) {  // the wants of before end, and are made anew
     other.want();
-    turn(memory, node, seconds(2200));
-    turn(memory, other, seconds(2200));
+    turn(memory, node, seconds(2200 + 5 * turns));  // asks for what is left over, and removes it
+    turn(memory, other, seconds(2200 + 5 * turns));
   }
   CHECK(claims_in(memory) == std::set<std::string>{"10.5.0.0/28 of n2"});
 }
@@ -178,6 +178,48 @@ TEST_CASE("a node with a copy of another's disk and machine-id does not keep its
   CHECK(node.held() == std::set<std::string>{cidr});
   CHECK(copy.held().empty());
   CHECK(copy.held(State::kLost) == std::set<std::string>{cidr});
+}
+
+TEST_CASE("a file that is damaged while the agent runs is written again for the ADD that asks") {
+  Memory memory;
+  Node node(memory, "n1");
+  node.want();
+  turn(memory, node);
+  const auto held = node.held();
+  const auto claims = claims_in(memory);
+  const std::string file = node.folder.path() + "/blocks/net.json";
+  for (const char* const content : {"", "{", "[]", R"({"network":"other"})"}) {
+    CAPTURE(content);
+    std::ofstream(file, std::ios::trunc) << content;
+    node.want();
+    turn(memory, node, seconds(1));
+    CHECK(node.held() == held);
+    CHECK(claims_in(memory) == claims);
+  }
+  fs::remove(file);
+  fs::create_symlink("/nonexistent", file);
+  node.want();
+  turn(memory, node, seconds(1));
+  CHECK(node.held() == held);
+}
+
+TEST_CASE("a file of blocks of another network is an error, and gives it none of them") {
+  Memory memory;
+  Node node(memory, "n1");
+  node.want();
+  turn(memory, node);
+  const std::string folder = node.folder.path() + "/blocks/";
+  fs::copy(folder + "net.json", folder + "renamed.json");
+  CHECK_THROWS_WITH_AS(node.files().held("renamed"), doctest::Contains("it is of network 'net'"),
+                       cni::Error);
+  const auto before = claims_in(memory);
+  turn(memory, node, seconds(1));
+  CHECK(claims_in(memory) == before);
+  CHECK(node.held().size() == 1);
+  fs::remove(folder + "renamed.json");
+  node.files().ask({.network = "renamed", .pool = node.pool, .sets = {{0, 0}}});
+  turn(memory, node, seconds(100));
+  CHECK(node.files().held("renamed")->blocks.size() == 1);
 }
 
 }  // namespace

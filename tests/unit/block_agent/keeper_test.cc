@@ -242,5 +242,22 @@ TEST_CASE("a size of blocks that is not readable is respected, and the note says
                               "that is not readable"));
 }
 
+// The way to another size that docs/cluster-pool.md has, with a node whose config comes late.
+TEST_CASE("a size of blocks that was removed and set anew is respected by an agent that knew it") {
+  Memory memory;
+  Node node(memory, "n1", "", "10.5.0.0/26", 28), other(memory, "n2", "", "10.5.0.0/26", 29);
+  node.want();
+  turn(memory, node);
+  memory.objects.erase("pools/net/10.5.0.0_26");
+  other.want();
+  turn(memory, other, seconds(1));
+  REQUIRE(other.held().size() == 1);
+  node.want(1);
+  turn(memory, node, seconds(60));
+  CHECK(node.held().size() == 1);
+  CHECK(node.note().find("has blocks of /29 in 10.5.0.0/26, set by node 'n2'") !=
+        std::string::npos);
+}
+
 }  // namespace
 }  // namespace block_agent

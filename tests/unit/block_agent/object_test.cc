@@ -32,6 +32,12 @@ TEST_CASE("names of objects are those of Kubernetes, and no two are equal") {
     CHECK(names.insert(name).second);
   }
   CHECK(name_of(block(std::string(250, 'a'), "10.1.0.16/28")).size() <= 253);
+  const auto shortage = [](const char* network, const char* node) {
+    return name_of({.kind = Kind::kShortage, .network = network, .node = node});
+  };
+  CHECK(shortage("lab", "n1") == "lab.node-n1");
+  CHECK(shortage("a", "b.node-c") != shortage("a.node-b", "c"));
+  CHECK(is_node_name(shortage("a.node-b", "c")));
 }
 
 TEST_CASE("what the engine stores is read back, and what is not whole is none") {
