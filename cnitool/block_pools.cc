@@ -56,18 +56,18 @@ const blocks::Pool* BlockPool::pool() const {
   return want ? &want->pool : nullptr;
 }
 
-// Blocks of a subnet that the config had before are none of the pool's.
+// Blocks of other ranges, as of before the config was changed, take nothing from the pool.
 std::uint64_t BlockPool::claimed() const {
-  std::ptrdiff_t all = 0;
   const auto is_of_pool = [this](const netlink::Cidr& block) {
-    return pool() == nullptr || is_in_subnets(*pool(), block);
+    return pool() == nullptr || pool()->find(block) != nullptr;
   };
+  std::uint64_t out = 0;
   for (const auto& node : seen ? seen->nodes : std::vector<blocks::Nodes::Node>()) {
-    all += std::ranges::count_if(node.blocks, is_of_pool);
+    out += static_cast<std::uint64_t>(std::ranges::count_if(node.blocks, is_of_pool));
   }
-  const auto mine = std::ranges::count_if(
+  const auto own = std::ranges::count_if(
       blocks, [&](const BlockUse& one) { return is_of_pool(one.block.cidr); });
-  return static_cast<std::uint64_t>(std::max<std::ptrdiff_t>(all, mine));
+  return std::max(out, static_cast<std::uint64_t>(own));
 }
 
 BlockPool::Count sum_of(const std::vector<BlockPool::Count>& counts) {
@@ -100,7 +100,9 @@ std::vector<BlockPool> block_pools() {
     one.seen = read(one, [&] { return folder->nodes(network); });
     one.want = read(one, [&] { return folder->want(network); });
     if (one.has_file && !one.held && one.failure.empty()) {
-      one.failure = cat("'", folder->path(), "/", network, ".json' is torn");
+      const std::string name = cat(network, ".json");
+      one.failure = cat("'", folder->path(), "/", name, "' is ",
+                        folder->dir().has_file(name) ? "torn" : "no file: remove it");
     }
     add_leases(one);
     out.push_back(std::move(one));

@@ -37,6 +37,7 @@ std::optional<BlockStatus> block_status() {
   BlockStatus out;
   if (!answer.is_object()) return out;
   out.engine = said<std::string>(answer, "engine", "");
+  out.serves = said(answer, "serves", true);
   out.is_engine_there = said(answer, "there", false);
   out.why = said<std::string>(answer, "why", "");
   const auto missing = answer.find("missing");

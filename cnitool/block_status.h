@@ -14,8 +14,9 @@ struct BlockStatus {
     std::int64_t seconds = 0;
   };
   std::string engine = {};       ///< "etcd", "the API server"
+  bool serves = true;            ///< false: it waits for another agent, or cannot
   bool is_engine_there = false;  ///< it was reached
-  std::string why = {};          ///< else
+  std::string why = {};          ///< why it does not serve, or the engine is not there
   std::vector<Missing> missing = {};
 };
 

@@ -108,7 +108,12 @@ void report_silence(const Node& node, const Names& networks, Findings& out) {
 }
 
 void report_engine(const BlockStatus& status, const Names& networks, Findings& out) {
-  if (!status.is_engine_there && !status.engine.empty()) {
+  if (!status.serves && !status.why.empty()) {
+    out.push_back({Level::kError, cat("patchbay-agent serves no blocks: ", printable(status.why)),
+                   "pods start as long as the blocks of this node have addresses, and no longer",
+                   "remove what is in its way; the agent tries again each second", networks});
+  }
+  if (status.serves && !status.is_engine_there && !status.engine.empty()) {
     out.push_back({Level::kWarning,
                    cat(status.engine, " does not answer patchbay-agent",
                        status.why.empty() ? "" : ": ", printable(status.why)),
@@ -127,10 +132,39 @@ void report_engine(const BlockStatus& status, const Names& networks, Findings& o
   }
 }
 
-std::string remedy_of_running(const BlockPool& pool) {
-  if (pool.held) return cat("cnitool blocks ", pool.network);
-  return cat("patchbay-agent status; let the agent see ", names::kBlocksDir,
-             ": in a pod mount /var/lib/cni of the node, else see its --blocks-dir");
+// It claims nothing, and no ADD has waited for that yet.
+void report_note(const Node& node, const BlockPool& pool, Findings& out) {
+  const bool is_unserved = pool.want && node.now - pool.want->since >= kPatience;
+  if (is_unserved || !pool.held || pool.held->note.empty()) return;
+  out.push_back({Level::kWarning,
+                 cat("network '", pool.network,
+                     "': patchbay-agent claims no block: ", printable(pool.held->note)),
+                 "pods start as long as the blocks of this node have addresses, and no longer",
+                 cat("cnitool blocks ", pool.network),
+                 {pool.network}});
+}
+
+// Others of the segment have these addresses by the config, as it was changed under living pods.
+void report_not_given(const BlockPool& pool, Findings& out) {
+  if (pool.pool() == nullptr) return;
+  for (const BlockUse& use : pool.blocks) {
+    const blocks::Range* const range = pool.pool()->find(use.block.cidr);
+    std::vector<Reservation> wrong;
+    for (const Reservation& one : use.leases) {
+      if (range != nullptr && range->contains(one.ip) && !range->gives(one.ip))
+        wrong.push_back(one);
+    }
+    if (wrong.empty()) continue;
+    out.push_back({Level::kWarning,
+                   cat("network '", pool.network,
+                       "': pods have addresses that the pool excludes, "
+                       "or its gateway: ",
+                       some_of(addresses_of(wrong))),
+                   "the config was changed while these pods ran: where another machine has the "
+                   "address by now, packets reach only one of the two",
+                   "restart these pods, which get others",
+                   {pool.network}});
+  }
 }
 
 // ADD has asked, and nobody has answered.
@@ -178,6 +212,8 @@ Findings check_blocks(const Node& node) {
     report_outside(pool, out);
     report_nearly_full(node, pool, out);
     report_unserved(node, pool, status.has_value(), out);
+    if (!status || !status->serves || status->is_engine_there) report_note(node, pool, out);
+    report_not_given(pool, out);
   }
   return out;
 }

@@ -14,6 +14,7 @@
 #include "cnitool/doctor/checks.h"
 #include "cnitool/json_at.h"
 #include "cnitool/pool.h"
+#include "plugins/names/blocks.h"
 #include "plugins/names/state.h"
 
 namespace tool::doctor {
@@ -68,6 +69,9 @@ std::vector<std::string> state_dirs(const Node& node) {
   }
   out.emplace_back(names::kRunDir);
   for (const auto& [dir, type] : names::kStateDirs) out.emplace_back(dir);
+  if (std::error_code ignored; fs::exists(names::kBlocksDir, ignored)) {
+    out.emplace_back(names::kBlocksDir);
+  }
   return out;
 }
 

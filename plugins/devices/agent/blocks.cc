@@ -61,8 +61,8 @@ int print_block_status(const std::string& socket) {
     const std::string why = answer.value("why", "");
     std::cout << cat("blocks of node ", node, ": ",
                      why.empty() ? "another agent of this node serves them"
-                                 : "nobody serves them, so no block is claimed: ",
-                     why, "\n");
+                                 : cat("this agent does not serve them: ", why),
+                     '\n');
     return 0;
   }
   const std::string engine = answer.value("engine", "the engine");
