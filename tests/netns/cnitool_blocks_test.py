@@ -186,6 +186,23 @@ class CnitoolBlocks(suite.NodeTest):
         self.assertEqual((found["level"], found["what"]), ("warning", "network 'net1': 15 of 16 blocks of the cluster have a node"))
         blocks.seen({"node1": every[:1], "node2": every[1:]})
         self.assertEqual(self.findings()[0]["level"], "error")
+        blocks.seen({"node1": every[:1], "node2": [f"10.7.0.{16 * n}/28" for n in range(16)]})  # of a range of before
+        self.assertEqual([one["level"] for one in self.findings()], ["ok"])
+
+    def test_doctor_finds_what_keeps_the_agent_from_claiming_and_addresses_that_the_pool_excludes(self):
+        blocks.held("10.5.0.16/28", note="a copy of this machine claims blocks")
+        self.add("a")
+        [found] = self.findings()
+        self.assertEqual((found["level"], found["what"]),
+                         ("warning", "network 'net1': patchbay-agent claims no block: a copy of this machine claims blocks"))
+        blocks.held("10.5.0.16/28", of=blocks.pool(SUBNET, exclude=["10.5.0.16/32"]))
+        [found] = self.findings()
+        self.assertIn("pods have addresses that the pool excludes, or its gateway: 10.5.0.16 of container a", found["what"])
+        agent = Answering({"node": "node1", "engine": "etcd", "serves": False, "why": "open '.agent': is a directory"})
+        self.addCleanup(agent.stop)
+        blocks.held("10.5.0.16/28")
+        [found] = self.findings()
+        self.assertEqual((found["level"], found["what"]), ("error", "patchbay-agent serves no blocks: open '.agent': is a directory"))
 
     def test_doctor_finds_a_want_that_no_agent_serves(self):
         use(LIST)
