@@ -188,6 +188,7 @@ Keeper::Time Keeper::work(Time now) {
 
 Keeper::Time Keeper::work(const std::string& network, Time now) {
   const std::lock_guard hold(mutex_);
+  const Time begun = cni::EventLoop::now();
   try {
     const Time dropped = vanished_.drop(view_, now);
     const Time next = std::min(dropped, work_on(network, now));
@@ -196,7 +197,8 @@ Keeper::Time Keeper::work(const std::string& network, Time now) {
     return next;
   } catch (const std::exception& e) {
     complain(network, e);
-    return now + failures_[network].pauses.next();
+    // The pause is after the call that failed, which may have taken minutes.
+    return now + (cni::EventLoop::now() - begun) + failures_[network].pauses.next();
   }
 }
 
