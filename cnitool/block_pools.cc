@@ -56,18 +56,27 @@ const blocks::Pool* BlockPool::pool() const {
   return want ? &want->pool : nullptr;
 }
 
-// Blocks of other ranges, as of before the config was changed, take nothing from the pool.
-std::uint64_t BlockPool::claimed() const {
-  const auto is_of_pool = [this](const netlink::Cidr& block) {
-    return pool() == nullptr || pool()->find(block) != nullptr;
-  };
-  std::uint64_t out = 0;
-  for (const auto& node : seen ? seen->nodes : std::vector<blocks::Nodes::Node>()) {
-    out += static_cast<std::uint64_t>(std::ranges::count_if(node.blocks, is_of_pool));
+std::vector<BlockPool::Count> BlockPool::counts() const {
+  std::vector<Count> out;
+  for (const auto& set : pool() != nullptr ? pool()->sets : std::vector<blocks::Pool::Set>()) {
+    Count one;
+    for (const blocks::Range& range : set) {
+      const std::uint64_t more = range.usable_blocks();
+      one.total = more > UINT64_MAX - one.total ? UINT64_MAX : one.total + more;
+      one.subnets.push_back(range.subnet.str());
+    }
+    for (const auto& node : seen ? seen->nodes : std::vector<blocks::Nodes::Node>()) {
+      one.claimed += count_in(set, node.blocks);
+    }
+    std::vector<netlink::Cidr> mine;
+    for (const BlockUse& use : blocks) {
+      if (use.block.state != blocks::State::kLost) mine.push_back(use.block.cidr);
+    }
+    one.own = count_in(set, mine);
+    one.claimed = std::max(one.claimed, one.own);  // the agent writes its own at once
+    out.push_back(std::move(one));
   }
-  const auto own = std::ranges::count_if(
-      blocks, [&](const BlockUse& one) { return is_of_pool(one.block.cidr); });
-  return std::max(out, static_cast<std::uint64_t>(own));
+  return out;
 }
 
 BlockPool::Count sum_of(const std::vector<BlockPool::Count>& counts) {

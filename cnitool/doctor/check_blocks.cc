@@ -132,6 +132,12 @@ void report_engine(const BlockStatus& status, const Names& networks, Findings& o
   }
 }
 
+std::string remedy_of_running(const BlockPool& pool) {
+  if (pool.held) return cat("cnitool blocks ", pool.network);
+  return cat("patchbay-agent status; let the agent see ", names::kBlocksDir,
+             ": in a pod mount /var/lib/cni of the node, else see its --blocks-dir");
+}
+
 // It claims nothing, and no ADD has waited for that yet.
 void report_note(const Node& node, const BlockPool& pool, Findings& out) {
   const bool is_unserved = pool.want && node.now - pool.want->since >= kPatience;

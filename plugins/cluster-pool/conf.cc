@@ -283,8 +283,7 @@ constinit const cni::Manual kManual{
 
 Conf Conf::parse(const cni::Request& request) {
   const Reader root = request.reader();
-  const Reader ipam = root["ipam"];
-  if (!ipam.present()) ipam.refuse("IPAM config missing 'ipam' key");
+  leases::require_ipam(root);
   if (request.network.size() > blocks::kMaxNetworkName) {
     root["name"].fail(cat("expected at most ", blocks::kMaxNetworkName,
                           " bytes with cluster-pool, whose files have the name"));

@@ -89,6 +89,7 @@ struct BlockAgent::Impl {
   void start();
   void stop();
   bool is_its_turn();
+  bool set_obstacle(const std::string& why);  ///< true: it is another one
   void begin();
   void follow();
   void wake(const std::string& network);
@@ -118,10 +119,10 @@ struct BlockAgent::Impl {
   std::map<std::string, cni::BootTime> due;  ///< when a network is to be worked on
   const char turn_at = 0, work_at = 0, poll_at = 0, nodes_at = 0,
              metrics_at = 0;  ///< owners of times
-  bool are_metrics_due = false;
-  std::string waits_for = {};            ///< why it does not serve, as was logged
-  bool is_other_serving = false;         ///< that is another agent of this node
+  bool are_metrics_due = false, has_waited = false;
   std::atomic<bool> is_serving = false;  ///< there is a keeper
+  std::mutex obstacle_mutex;
+  std::string obstacle = {};  ///< why it does not serve, if no other agent does
   std::atomic<bool> is_ending = false;
   std::thread thread;
   Workers workers{kThreads};
@@ -132,10 +133,14 @@ void BlockAgent::Impl::start() {
   thread = std::thread([this] {
     loop.run([this](const std::exception& e) {
       cni::log(Level::kError, "serve blocks", {{"error", e.what()}});
-      const std::lock_guard hold(obstacle_mutex);
-      obstacle = e.what();
+      set_obstacle(e.what());
     });
   });
+}
+
+bool BlockAgent::Impl::set_obstacle(const std::string& why) {
+  const std::lock_guard hold(obstacle_mutex);
+  return std::exchange(obstacle, why) != why;
 }
 
 // One agent of a node at a time: two would each take the other's claims for left over.
@@ -144,16 +149,15 @@ bool BlockAgent::Impl::is_its_turn() {
     turn = cni::take_lock(folder.dir(), std::chrono::milliseconds(0), kTurnFile);
     return true;
   } catch (const cni::Error& e) {
-    is_other_serving = true;
-    if (waits_for.empty()) {
+    set_obstacle({});
+    if (!std::exchange(has_waited, true)) {
       cni::log(Level::kWarning, "wait for the end of the agent that serves this node's blocks",
                {{"error", e.what()}});
     }
-    waits_for = e.what();
   } catch (const netlink::Error& e) {  // of the file of the lock
-    is_other_serving = false;
-    if (waits_for != e.what()) cni::log(Level::kError, "serve no blocks", {{"error", e.what()}});
-    waits_for = e.what();
+    if (set_obstacle(e.what())) {
+      cni::log(Level::kError, "serve no blocks", {{"error", e.what()}});
+    }
   }
   return false;
 }
@@ -355,7 +359,8 @@ Document BlockAgent::Impl::release(const Document& question) {
 Document BlockAgent::Impl::status() {
   Document out{{"node", conf.node}, {"engine", engine.name}, {"serves", is_serving.load()}};
   if (!is_serving) {
-    if (!is_other_serving && !waits_for.empty()) out["why"] = waits_for;
+    const std::lock_guard hold(obstacle_mutex);
+    if (!obstacle.empty()) out["why"] = obstacle;
     return out;
   }
   const Totals totals = keeper->totals();

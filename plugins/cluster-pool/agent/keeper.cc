@@ -265,7 +265,7 @@ Keeper::Time Keeper::attend(Network& of, const std::optional<blocks::Want>& want
 Totals Keeper::totals() const {
   const std::lock_guard hold(mutex_);
   Totals out = totals_;
-  out.error = error_;
+  out.error = error_.empty() && !out.is_engine_there ? no_answer_of(engine_) : error_;
   for (const auto& [network, one] : failures_) {
     if (out.error.empty() && one.is_engines) out.error = one.logged;
   }

@@ -61,8 +61,8 @@ int print_block_status(const std::string& socket) {
     const std::string why = answer.value("why", "");
     std::cout << cat("blocks of node ", node, ": ",
                      why.empty() ? "another agent of this node serves them"
-                                 : cat("this agent does not serve them: ", why),
-                     '\n');
+                                 : "nobody serves them, so no block is claimed: ",
+                     why, "\n");
     return 0;
   }
   const std::string engine = answer.value("engine", "the engine");
@@ -74,9 +74,9 @@ int print_block_status(const std::string& socket) {
   std::cout << '\n';
   const auto networks = answer.value("networks", nlohmann::json::array());
   for (const auto& one : networks) {
-    std::cout << cat(one.value("network", ""), ": ", one["held"].dump(), " blocks, ",
-                     one["leases"].dump(), " of ", one["addresses"].dump(), " addresses used, ",
-                     one["lost"].dump(), " lost\n");
+    std::cout << cat(one.value("network", ""), ": ", one["held"].dump(),
+                     one["held"] == 1 ? " block, " : " blocks, ", one["leases"].dump(), " of ",
+                     one["addresses"].dump(), " addresses used, ", one["lost"].dump(), " lost\n");
   }
   std::cout << std::flush;
   if (!answer.value("why", "").empty()) {
