@@ -153,7 +153,8 @@ class Nodes:
         self.config = lambda wait=20, of=self.config: {**of(wait), "ipam": of(wait)["ipam"] | {"gateway": kept[0], "exclude": [kept[-1]]}}
         add(one)
         says = "pods have addresses that the pool excludes, or its gateway"
-        self.assertTrue(any(says in found and kept[-1] in found for found in self.findings(one)), self.findings(one))
+        # The agent writes the changed pool a moment after the ADD.
+        self.assertTrue(wait_for(lambda: any(says in found and kept[-1] in found for found in self.findings(one)), 10), self.findings(one))
 
 
 class Etcd(Nodes, EtcdTest):

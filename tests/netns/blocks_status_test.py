@@ -31,7 +31,7 @@ class Status(EtcdTest):
         self.first_block(node)
         done = self.status(node)
         self.assertEqual(done.returncode, 0, done.stderr)
-        self.assertRegex(done.stdout, r"blocks of node n1: etcd is there, last heard \d+ s ago\nlab: 1 blocks, 1 of 1[46] addresses used, 0 lost\n")
+        self.assertRegex(done.stdout, r"blocks of node n1: etcd is there, last heard \d+ s ago\nlab: 1 block, 1 of 1[46] addresses used, 0 lost\n")
         self.etcd.kill()
         self.assertTrue(wait_for(lambda: "etcd is away" in self.status(node).stdout, 15), node.log)
         done = self.status(node)
