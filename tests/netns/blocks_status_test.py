@@ -51,8 +51,8 @@ class Status(EtcdTest):
         self.serve()
         self.engine = lambda: {"etcd": {"endpoints": ["http://127.0.0.1:2399"]}}
         node, = self.nodes(1)
-        done = self.status(node)
-        self.assertIn("no answer yet from 'http://127.0.0.1:2399'; no block of this node has a free address", done.stderr)
+        says = "no answer yet from 'http://127.0.0.1:2399'; no block of this node has a free address"
+        self.assertTrue(wait_for(lambda: says in self.status(node).stderr, 20), node.log)  # it begins meanwhile
         refused = self.assert_error(node.call("ADD", self.pod(), self.ipam(1)), 11)
         self.assertIn("no answer yet from 'http://127.0.0.1:2399'", refused["details"])
 
