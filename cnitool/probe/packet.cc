@@ -176,8 +176,10 @@ std::optional<Received> error_in(const Mark& mark, const Ip& from, View bytes) {
   if (!headers) return std::nullopt;
   const auto number = number_in(mark, headers->protocol, inner.subspan(headers->size));
   if (!number || number->is_answer) return std::nullopt;
-  return Received{
-      number->number, {Answer::Kind::kRefused, from, bytes[0], bytes[1]}, number->token};
+  return Received{number->number,
+                  {Answer::Kind::kRefused, from, bytes[0], bytes[1]},
+                  number->token,
+                  headers->protocol};
 }
 
 bool is_error(std::uint8_t protocol, std::uint8_t type) {

@@ -94,6 +94,7 @@ struct Received {
   std::uint16_t number = 0;
   Answer answer;
   std::optional<std::uint32_t> token = {};  ///< what it has of an echo's; empty: that is not there
+  std::uint8_t protocol = 0;                ///< IPPROTO_* of the probe; 0: it is that of its socket
 };
 /// Reads what a raw socket of the protocol received: with its IP header for IPv4, without for IPv6.
 /// Empty: it is not about a probe of this run. Any bytes are harmless.

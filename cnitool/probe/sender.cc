@@ -303,11 +303,18 @@ class Round {
     if (shot.answer.kind == Answer::Kind::kNone) --open_;
     shot.answer = with;
   }
+  // Anybody can send an ICMP error about a datagram, which has nothing secret.
+  static bool is_about(const Received& one, const Packet& packet) {
+    const auto& from = one.answer.from;
+    return (one.protocol == 0 || one.protocol == packet.protocol()) &&
+           (!from || from->is_v4() == packet.target.is_v4());
+  }
   void take(std::size_t whose) {
     for (const Received& one : senders_[whose].take()) {
       if (one.number >= shots_.size()) continue;
       Shot& shot = shots_[one.number];
       if (shot.sender != whose || shot.answer.is_delivered()) continue;
+      if (!is_about(one, shot.packet)) continue;
       if (one.token && *one.token != shot.packet.token) continue;
       Answer with = one.answer;
       with.has_token = one.token.has_value();
