@@ -10,7 +10,11 @@ using namespace tool::doctor;
 
 namespace {
 
-void add_list(Node& node, const char* text) { node.networks.lists.push_back(cni::list_from(text)); }
+void add_list(Node& node, const char* text) {
+  node.networks.lists.push_back(cni::list_from(text));
+  node.networks.lists.back().file =
+      "/etc/cni/net.d/" + node.networks.lists.back().name + ".conflist";
+}
 
 }  // namespace
 
