@@ -67,7 +67,7 @@ list(APPEND interfaces "e2e/podman ipvlan" "conformance/conformance dummy" "conf
 foreach(test conformance interface_errors compare mixed sentences_check)
   list(APPEND interfaces "conformance/${test} vlan !macvlan")
 endforeach()
-on_kernel(netns.interfaces_6.1 6.1 ${interfaces} netns/every_plugin netns/vlan)
+on_kernel(netns.interfaces_6.1 6.1 ${interfaces} netns/every_plugin netns/vlan "netns/doctor_segments VLAN")
 
 # sweep_on_kernel(NAME WORDS...): under strace in a virtual machine a call takes seconds: every 60th point.
 function(sweep_on_kernel name)
