@@ -4,6 +4,7 @@ and many ADDs at once on one node."""
 
 import fcntl
 import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -44,6 +45,20 @@ class Status(EtcdTest):
         self.assertEqual(done.returncode, 1)
         self.assertRegex(done.stderr, r"(?s)no agent runs: connect to .*journalctl -u patchbay-agent")
         node.start()
+
+    def test_an_agent_that_is_asked_before_it_has_begun_says_that_it_starts(self):
+        if not shutil.which("strace"):
+            self.skipTest("there is no strace")
+        self.serve()
+        node, = self.nodes(1)
+        self.first_block(node)
+        node.kill()
+        asked = f"{node.root}/run/patchbay-blocks.sock"
+        os.remove(asked)
+        node.start(("strace", "-D", "-f", "-qqo", "/dev/null", "-e", "trace=epoll_wait", "-e", "inject=epoll_wait:delay_enter=1000000:when=1"))
+        self.assertTrue(wait_for(lambda: os.path.exists(asked), 20), node.log)
+        self.assertIn("blocks of node n1: nobody serves them, so no block is claimed: this agent is just starting\n", self.status(node).stdout)
+        self.assertTrue(wait_for(lambda: "etcd is there" in self.status(node).stdout, 20), node.log)
 
     def test_status_names_the_endpoint_of_an_etcd_that_is_silent_from_the_start(self):
         silent = socket.create_server(("127.0.0.1", 2399))  # accepts, and answers nothing, as behind a firewall that drops

@@ -52,12 +52,12 @@ class Node:
         with open(f"{self.root}/log", encoding="utf-8") as file:
             return file.read()
 
-    def start(self):
+    def start(self, wrap=()):
         with open(f"{self.root}/blocks.json", "w", encoding="utf-8") as file:
             json.dump(self.conf, file)
         with open(f"{self.root}/log", "a", encoding="utf-8") as log:
             self.process = subprocess.Popen(
-                [*self.wrap, PROGRAM, "--config", "/run/none.json", "--blocks-config", f"{self.root}/blocks.json",
+                [*self.wrap, *wrap, PROGRAM, "--config", "/run/none.json", "--blocks-config", f"{self.root}/blocks.json",
                  "--blocks-metrics-file", f"{self.root}/metrics"], stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=self.env)
 
     def kill(self):

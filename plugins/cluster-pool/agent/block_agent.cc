@@ -49,6 +49,7 @@ constexpr std::string_view kWantEnd = ".want";
 constexpr const char* kNodesKey = "Node objects";  // no name of a network
 constexpr const char* kMachineFile = ".machine";
 constexpr const char* kTurnFile = ".agent";
+constexpr const char* kStarting = "this agent is just starting";
 
 Engine engine_of(const Conf& conf) {
   if (conf.etcd) return etcd_engine(*conf.etcd);
@@ -122,7 +123,7 @@ struct BlockAgent::Impl {
   bool are_metrics_due = false, has_waited = false;
   std::atomic<bool> is_serving = false;  ///< there is a keeper
   std::mutex obstacle_mutex;
-  std::string obstacle = {};  ///< why it does not serve, if no other agent does
+  std::string obstacle = kStarting;  ///< why it does not serve; "": another agent does
   std::atomic<bool> is_ending = false;
   std::thread thread;
   Workers workers{kThreads};
@@ -147,6 +148,7 @@ bool BlockAgent::Impl::set_obstacle(const std::string& why) {
 bool BlockAgent::Impl::is_its_turn() {
   try {
     turn = cni::take_lock(folder.dir(), std::chrono::milliseconds(0), kTurnFile);
+    set_obstacle(kStarting);  // not the agent before it any more
     return true;
   } catch (const cni::Error& e) {
     set_obstacle({});
