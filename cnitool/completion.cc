@@ -114,7 +114,9 @@ void add_blocks(const std::string& name, const Line& line, std::set<std::string>
   for (const std::string& network : networks) {
     const auto seen = folder->nodes(network);
     if (!seen) continue;
-    for (const auto& node : seen->nodes) out.insert(node.name);
+    for (const auto& node : seen->nodes) {
+      if (blocks::is_node(node.name)) out.insert(node.name);
+    }
   }
   for (const std::string& network : networks) {
     if (const auto held = folder->held(network)) out.erase(held->node);

@@ -41,8 +41,9 @@ Names addresses_of(const std::vector<Reservation>& leases) {
 void report_lost(const BlockPool& pool, Findings& out) {
   for (const BlockUse& one : pool.blocks) {
     if (one.block.state != blocks::State::kLost) continue;
-    const std::string block = cat("network '", pool.network, "': node '", one.block.holder,
-                                  "' has block ", one.block.cidr.str(), " of this node");
+    const std::string block =
+        cat("network '", pool.network, "': ", blocks::holder_text(printable(one.block.holder)),
+            " has block ", one.block.cidr.str(), " of this node");
     if (one.leases.empty()) continue;  // the agent forgets it
     out.push_back({Level::kError,
                    cat(block, ", in which pods live: ", some_of(addresses_of(one.leases))),
@@ -173,6 +174,23 @@ void report_not_given(const BlockPool& pool, Findings& out) {
   }
 }
 
+// Not a claim, as after a person wrote an object: pods of a node may have the addresses all the
+// same.
+void report_no_nodes(const BlockPool& pool, Findings& out) {
+  for (const auto& holder : pool.seen ? pool.seen->nodes : std::vector<blocks::Nodes::Node>()) {
+    if (blocks::is_node(holder.name)) continue;
+    Names taken;
+    for (const auto& block : holder.blocks) taken.push_back(block.str());
+    out.push_back(
+        {Level::kWarning,
+         cat("network '", pool.network, "': ", printable(holder.name), " has ", some_of(taken)),
+         "it is no claim of a node: no node gets these addresses as long as it exists",
+         "see that no pod has such an address, then remove it: kubectl get addressblocks, "
+         "or etcdctl get --prefix /patchbay/blocks",
+         {pool.network}});
+  }
+}
+
 // ADD has asked, and nobody has answered.
 void report_unserved(const Node& node, const BlockPool& pool, bool runs, Findings& out) {
   if (!pool.want || (runs && node.now - pool.want->since < kPatience)) return;
@@ -220,6 +238,7 @@ Findings check_blocks(const Node& node) {
     report_unserved(node, pool, status.has_value(), out);
     if (!status || !status->serves || status->is_engine_there) report_note(node, pool, out);
     report_not_given(pool, out);
+    report_no_nodes(pool, out);
   }
   return out;
 }

@@ -53,8 +53,8 @@ std::string holders_of(const Node& node, const Clash& clash) {
       const auto found = std::ranges::find_if(
           holder.blocks, [&](const Cidr& block) { return touches(block, clash); });
       if (found == holder.blocks.end()) continue;
-      out.push_back(cat("node '", holder.name, "' has block ", found->str(), " of network '",
-                        network->network, "'"));
+      out.push_back(cat(blocks::holder_text(holder.name), " has block ", found->str(),
+                        " of network '", network->network, "'"));
     }
   }
   return out.empty() ? "" : cat("; ", some_of(out));

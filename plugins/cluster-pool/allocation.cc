@@ -143,11 +143,12 @@ void Allocation::refuse_if_elsewhere() const {
   for (const Ip& ip : lacking_) {
     const std::string node = holder_of(ip);
     if (node.empty()) continue;
-    throw Error(Code::kTryAgainLater,
-                cat("requested IP address ", ip.str(), " is not available: node '", node,
-                    "' has its block ", conf_.pool.find(ip)->block_of(ip).str()),
-                "cnitool blocks says which node has what; start the pod on that node, or stop its "
-                "pods in the block, which it then gives back");
+    throw Error(
+        Code::kTryAgainLater,
+        cat("requested IP address ", ip.str(), " is not available: ", blocks::holder_text(node),
+            " has its block ", conf_.pool.find(ip)->block_of(ip).str()),
+        "cnitool blocks says which node has what; start the pod on that node, or stop its "
+        "pods in the block, which it then gives back");
   }
 }
 

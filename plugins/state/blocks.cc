@@ -129,6 +129,11 @@ std::optional<Held> Held::from(const std::string& text) {
   return with_sound_pool(plugins::from_json_text<Held>(text));
 }
 
+bool is_node(const std::string& holder) { return holder.find(' ') == std::string::npos; }
+std::string holder_text(const std::string& holder) {
+  return is_node(holder) ? cni::cat("node '", holder, "'") : holder;
+}
+
 std::string Nodes::node_with(const netlink::Ip& ip) const {
   for (const Node& node : nodes) {
     const auto has = [&](const netlink::Cidr& block) { return block.contains(ip); };

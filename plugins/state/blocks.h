@@ -62,6 +62,10 @@ struct Held {
   static std::optional<Held> from(const std::string& text);
 };
 
+/// "node 'n2'". What has a block in place of a node, as "an unreadable object", has a blank.
+std::string holder_text(const std::string& holder);
+bool is_node(const std::string& holder);
+
 /// `NETWORK.nodes`: what the agent saw in the engine, for errors of ADD and for cnitool.
 struct Nodes {
   struct Node {

@@ -166,6 +166,7 @@ class Etcd(Nodes, EtcdTest):
         self.assert_error(node.call("ADD", self.pod(), self.ipam(2)), 11, "are taken: n9 has 1")
 
 
+@suite.spread
 class Kubernetes(Nodes, KubernetesTest):
     def test_a_block_of_another_size_that_a_person_made_over_all_is_named(self):
         self.serve()
@@ -173,6 +174,45 @@ class Kubernetes(Nodes, KubernetesTest):
         self.api.create(API, "addressblocks", {"metadata": {"name": f"{NETWORK}.10-0-0-0"}, "spec": wide})
         node, = self.nodes(1)
         self.assert_error(node.call("ADD", self.pod(), self.ipam(2)), 11, "are taken: n9 has 1")
+
+    def write(self, name, cidr, node="n9"):
+        spec = {"network": NETWORK, "cidr": cidr, "node": node, "machine": "m", "claim": "c"}
+        self.api.create(API, "addressblocks", {"metadata": {"name": name}, "spec": spec})
+
+    @suite.cases([("from before the agent", True), ("made while it runs", False)])
+    def a_block_in_an_object_of_another_name_is_nobodys_and_is_named(self, is_before):
+        self.subnet, name = "10.9.0.0/26", f"{NETWORK}.copy"
+        self.serve()
+        if is_before:
+            self.write(name, "10.9.0.32/27", "n1")
+        node, = self.nodes(1)
+        self.pod_with(node, "10.9.0.5")
+        if not is_before:
+            self.write(name, "10.9.0.32/27", "n1")
+        self.wait_until_seen(node, "10.9.0.32/27", {f"the misnamed object {name}"})
+        self.want_more(node, 2)
+        says = f"are taken: n1 has 2, the misnamed object {name} has 1"
+        self.assertTrue(wait_for(lambda: says in node.note(), 10), node.note())
+        refused = self.assert_error(node.call("ADD", self.pod(), self.ipam(0), args="IgnoreUnknown=1;IP=10.9.0.50"), 11)
+        self.assertIn(f": the misnamed object {name} has its block 10.9.0.48/28", refused["msg"])
+        self.assertIn(f"network '{NETWORK}': the misnamed object {name} has 10.9.0.32/27", self.findings(node))
+        self.assertEqual(node.blocks(), {"10.9.0.0/28", "10.9.0.16/28"})
+        self.api.remove(API, "addressblocks", name)
+        self.wait_until_seen(node, "10.9.0.32/27", set())
+        self.pod_with(node, "10.9.0.50")
+
+    def test_a_copy_of_an_object_by_another_name_takes_nothing_of_the_node_that_has_the_block(self):
+        self.serve()
+        node, = self.nodes(1)
+        self.pod_with(node, "10.9.0.5")
+        self.write(f"{NETWORK}.copy", "10.9.0.0/28")
+        self.assertTrue(wait_for(lambda: f"{NETWORK}.copy" in node.log, 10), node.log)
+        self.pod_with(node, "10.9.0.20")  # so that the agent writes what it sees
+        self.wait_until_seen(node, "10.9.0.0/28", {"n1"})
+        self.assertEqual(self.findings(node), [])
+        self.api.remove(API, "addressblocks", f"{NETWORK}.copy")
+        self.assert_ok(node.call("ADD", self.pod(), self.ipam(0)))
+        self.assertLessEqual({"10.9.0.0/28"}, node.blocks())
 
 
 if __name__ == "__main__":

@@ -126,15 +126,14 @@ std::vector<Cidr> free_blocks(const Wish& wish, const View& view, const blocks::
   return out;
 }
 
-std::string holders_of(const blocks::Pool::Set& set, const View::Blocks& taken) {
+std::string holders_of(const blocks::Pool::Set& set, const std::string& network, const View& view) {
   std::map<std::string, std::size_t> counts;
-  for (const auto& [first, one] : taken) {
+  view.each_taken(network, [&](const Object& one) {
     const auto has = [&cidr = one.cidr](const blocks::Range& range) {
       return range.subnet.contains(cidr.ip) || cidr.contains(range.subnet.ip);  // of a person
     };
-    if (std::ranges::any_of(set, has))
-      ++counts[one.node.empty() ? "an unreadable object" : one.node];
-  }
+    if (std::ranges::any_of(set, has)) ++counts[holder_of(one)];
+  });
   std::string out;
   std::size_t named = 0;
   for (const auto& [node, count] : counts) {

@@ -28,6 +28,6 @@ std::vector<netlink::Cidr> free_blocks(const Wish& wish, const View& view, const
 netlink::Cidr block_at(const blocks::Range& range, std::uint64_t index);
 
 /// "n1 has 3, n2 has 13", of the blocks in the set.
-std::string holders_of(const blocks::Pool::Set& set, const View::Blocks& taken);
+std::string holders_of(const blocks::Pool::Set& set, const std::string& network, const View& view);
 
 }  // namespace block_agent

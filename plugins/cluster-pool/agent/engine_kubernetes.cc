@@ -157,14 +157,26 @@ Removal KubernetesEngine::remove(const Object& object) {
   });
 }
 
+// A block whose name is that of another one: no agent made it, and it may be all that is left of a
+// node's claim, as after a person wrote it anew.
+std::optional<Object> misnamed(const Json& resource) {
+  const auto spec = resource.is_object() ? resource.find("spec") : resource.end();
+  auto out = spec == resource.end() ? std::nullopt : object_in(Kind::kBlock, *spec);
+  if (!out) return out;
+  out->node.clear();
+  out->misnamed = kubernetes::metadata_of(resource, "name");
+  return out->misnamed.empty() ? std::nullopt : out;
+}
+
 // Its name is taken, so nobody claims its block; but no node has it, and none is released.
 std::optional<Object> readable(Kind kind, const Json& resource) {
   auto out = object_of_resource(kind, resource);
-  if (!out) {
-    cni::log(
-        cni::Level::kWarning, "passed over an object whose spec is malformed or not its name's",
-        {{"kind", kNames[index_of(kind)]}, {"name", kubernetes::metadata_of(resource, "name")}});
-  }
+  if (out) return out;
+  if (kind == Kind::kBlock) out = misnamed(resource);
+  cni::log(cni::Level::kWarning,
+           out ? "no node claims the addresses of an object that has not its block's name"
+               : "passed over an object whose spec is malformed or not its name's",
+           {{"kind", kNames[index_of(kind)]}, {"name", kubernetes::metadata_of(resource, "name")}});
   return out;
 }
 

@@ -120,7 +120,7 @@ bool Keeper::take_back(Network& of, Block& block, const Object& from, Object& mi
 
 // ADD takes no address of it from now on; those of living pods stay theirs.
 void Keeper::lose(Network& of, Block& block, const Object& holder) {
-  const std::string node = holder.node.empty() ? "an unreadable object" : holder.node;
+  const std::string node = holder_of(holder);
   cni::log(Level::kError, "another node has a block of this node: its addresses may be doubled",
            {{"network", of.held->network}, {"block", block.cidr.str()}, {"holder", node}});
   auto store = store_of(*of.held);

@@ -83,7 +83,7 @@ bool Keeper::serve(Network& of, const blocks::Want& want, Time now) {
 bool Keeper::conclude(Network& of, const Plan& plan, Time now) {
   if (plan.taken) {
     const auto& ranges = of.held->pool.sets[*plan.taken];
-    const std::string holders = holders_of(ranges, view_.blocks(of.held->network));
+    const std::string holders = holders_of(ranges, of.held->network, view_);
     note(of, cat("all blocks of ", ranges.front().subnet.network().str(),
                  ranges.size() > 1 ? " and the set's other ranges" : "", " are taken",
                  holders.empty() ? "" : cat(": ", holders)));
@@ -143,7 +143,7 @@ void Keeper::plan_fixed(const Network& of, const netlink::Ip& ip, Plan& plan) co
     return;
   }
   plan.others += cat(plan.others.empty() ? "" : "; ", ip.str(), " is in block ", other->cidr.str(),
-                     " of node '", other->node, "'");
+                     " of ", blocks::holder_text(holder_of(*other)));
 }
 
 // How many blocks of the set the node needs, beside those that it has: the next one, and as many

@@ -137,8 +137,8 @@ Keeper::Time Keeper::write_nodes(const std::string& network, Network& of, Time n
   if (of.written == changes) return cni::kNever;
   if (now < of.write_at) return of.write_at;
   std::map<std::string, std::vector<netlink::Cidr>> by_node;
-  for (const auto& [first, one] : view_.blocks(network))
-    by_node[one.node.empty() ? "an unreadable object" : one.node].push_back(one.cidr);
+  view_.each_taken(network,
+                   [&](const Object& one) { by_node[holder_of(one)].push_back(one.cidr); });
   blocks::Nodes out{.at = static_cast<std::int64_t>(std::time(nullptr))};
   for (auto& [node, all] : by_node) out.nodes.push_back({node, std::move(all)});
   folder_.put(network, out);

@@ -74,6 +74,11 @@ bool is_id(const std::string& text) { return text.size() <= kMaxId && cni::is_ne
 
 bool is_node_name(std::string_view text) { return text.size() <= kMaxName && is_subdomain(text); }
 
+std::string holder_of(const Object& object) {
+  if (!object.misnamed.empty()) return cat("the misnamed object ", object.misnamed);
+  return object.node.empty() ? "an unreadable object" : object.node;
+}
+
 std::string place_of(const Object& object) {
   if (object.kind == Kind::kShortage) return object.node;
   if (object.kind == Kind::kBlock) return object.cidr.ip.str();

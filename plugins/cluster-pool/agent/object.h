@@ -29,6 +29,7 @@ struct Object {
   std::string machine = {};   ///< machine_id() of that node: two nodes may have one name
   std::string claim = {};     ///< a UUID of this object
   std::uint64_t version = 0;  ///< of the engine, growing; 0: unknown
+  std::string misnamed = {};  ///< the object's name, where it is not that of a block: no claim
 
   /// Whether it is the same claim, whatever its version.
   bool is_claim_of(const Object& other) const {
@@ -36,6 +37,9 @@ struct Object {
   }
   bool operator==(const Object&) const = default;
 };
+
+/// The node, or what else has a block, for notes and lists of nodes.
+std::string holder_of(const Object& object);
 
 /// What is unique among objects of a kind and network: the first address of a block, the subnet of
 /// a pool ("10.1.0.0_16"), the node of a shortage.

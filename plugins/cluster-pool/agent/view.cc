@@ -23,9 +23,17 @@ const View::Network& View::at(const std::string& network) const {
 // In place, since there may be very many.
 std::vector<Object> View::replace(Kind kind, std::deque<Object> objects) {
   std::unordered_set<const Object*> listed;
+  if (kind == Kind::kBlock) {
+    for (auto& [name, one] : networks_) one.misnamed.clear();
+  }
   for (; !objects.empty(); objects.pop_front()) {
     Object& one = objects.front();
     Network& network = networks_[one.network];
+    if (!one.misnamed.empty()) {
+      std::string name = one.misnamed;
+      network.misnamed.insert_or_assign(std::move(name), std::move(one));
+      continue;
+    }
     Object& there =
         kind == Kind::kBlock ? network.blocks[one.cidr.ip] : network.shortages[one.node];
     if (kind == Kind::kBlock) network.shortest = std::min(network.shortest, one.cidr.prefix);
@@ -52,6 +60,11 @@ std::vector<Object> View::replace(Kind kind, std::deque<Object> objects) {
 
 void View::put(Object object) {
   Network& network = networks_[object.network];
+  if (!object.misnamed.empty()) {
+    network.misnamed.insert_or_assign(object.misnamed, object);
+    ++network.changes;
+    return;
+  }
   const auto removed = network.removed.find(key_of(object));
   if (removed != network.removed.end() && object.version <= removed->second) return;
   const auto put_in = [&](auto& objects, const auto& key) {
@@ -69,6 +82,8 @@ void View::put(Object object) {
 
 void View::erase(const Object& object) {
   Network& network = networks_[object.network];
+  network.changes += network.misnamed.erase(object.misnamed);
+  if (!object.misnamed.empty()) return;
   const auto erase_in = [&](auto& objects, const auto& key) {
     const auto found = objects.find(key);
     if (found != objects.end() && object.version < found->second.version) return;
@@ -98,6 +113,14 @@ const View::Shortages& View::shortages(const std::string& network) const {
 }
 std::uint64_t View::changes(const std::string& network) const { return at(network).changes; }
 
+const Object* View::around(const Network& network, const netlink::Cidr& cidr) {
+  for (unsigned prefix = cidr.prefix + 1; prefix-- > network.shortest;) {
+    const auto found = network.blocks.find(netlink::Cidr{cidr.ip, prefix}.network().ip);
+    if (found != network.blocks.end() && found->second.cidr.prefix <= prefix) return &found->second;
+  }
+  return nullptr;
+}
+
 // One begins in cidr, or has it in its network. Objects that a person made may have one another's
 // addresses, so the block before cidr is not all that can be.
 const Object* View::overlapping(const std::string& network, const netlink::Cidr& cidr) const {
@@ -106,9 +129,9 @@ const Object* View::overlapping(const std::string& network, const netlink::Cidr&
   if (in != all.end() && in->first.family() == cidr.ip.family() && in->first <= last_of(cidr)) {
     return &in->second;
   }
-  for (unsigned prefix = cidr.prefix; prefix-- > at(network).shortest;) {
-    const auto found = all.find(netlink::Cidr{cidr.ip, prefix}.network().ip);
-    if (found != all.end() && found->second.cidr.prefix <= prefix) return &found->second;
+  if (const Object* const one = around(at(network), cidr)) return one;
+  for (const auto& [name, one] : at(network).misnamed) {
+    if (one.cidr.contains(cidr.ip) || cidr.contains(one.cidr.ip)) return &one;
   }
   return nullptr;
 }

@@ -33,6 +33,13 @@ class View {
   }
   const Blocks& blocks(const std::string& network) const;
   const Shortages& shortages(const std::string& network) const;
+  /// fn gets each object by which addresses of the network are taken.
+  void each_taken(const std::string& network, auto&& fn) const {
+    for (const auto& [first, one] : at(network).blocks) fn(one);
+    for (const auto& [name, one] : at(network).misnamed) {
+      if (around(at(network), one.cidr) == nullptr) fn(one);  // else the block's node has them
+    }
+  }
   /// The block of the network that shares an address with cidr; nullptr: none.
   const Object* overlapping(const std::string& network, const netlink::Cidr& cidr) const;
   /// The blocks of a node in all networks.
@@ -45,12 +52,15 @@ class View {
  private:
   struct Network {
     Blocks blocks;
-    unsigned shortest = 128;  ///< prefix length that a block of it has had
+    std::map<std::string, Object> misnamed;  ///< by name: no blocks, whose addresses are in doubt
+    unsigned shortest = 128;                 ///< prefix length that a block of it has had
     Shortages shortages;
     std::uint64_t changes = 0;
     std::map<std::string, std::uint64_t> removed;  ///< versions of removed objects by key_of()
   };
   const Network& at(const std::string& network) const;
+  /// The block that has all addresses of cidr.
+  static const Object* around(const Network& network, const netlink::Cidr& cidr);
 
   std::map<std::string, Network> networks_;
   std::set<Kind> listed_;
