@@ -133,12 +133,12 @@ class Alike(ServedTest):
         tokens, versions = [], []
         for one in self.both:
             for number in range(30):
-                self.assertEqual(one.ask("POST", api_alike.API, api_alike.block(f"one{number}"))[0], 201)
+                self.assertEqual(one.ask("POST", api_alike.API, api_alike.block(f"n-one{number}"))[0], 201)
             data = one.ask("GET", f"{api_alike.API}?limit=10")[1]["metadata"]
             self.assertEqual(data["remainingItemCount"], 20)
             tokens.append(data["continue"])
-            versions.append(api_alike.version(one, "one3"))
-            one.ask("DELETE", f"{api_alike.API}/one29", api_alike.removal())
+            versions.append(api_alike.version(one, "n-one3"))
+            one.ask("DELETE", f"{api_alike.API}/n-one29", api_alike.removal())
         pages = [one.ask("GET", f"{api_alike.API}?limit=20&continue={token}") for one, token in zip(self.both, tokens)]
         self.assertEqual([len(body["items"]) for _, body in pages], [20, 20])  # as it was
         self.api.away()
@@ -260,6 +260,33 @@ class Faults(ServedTest):
         self.api.kubectl("label", "addressblocks", name, "of=person")
         self.api.kubectl("delete", "addressblocks", "--all")
         self.assert_settled([one, other])
+
+    def test_objects_of_another_name_than_agents_give_them_are_refused(self):
+        spec = {"network": NETWORK, "cidr": "10.9.0.16/28", "node": "n9", "machine": "m", "claim": "c"}
+        pool = spec | {"cidr": "10.9.0.0/24", "blockSize": 28}
+        six = {"cidr": "fd00:5::10/124"}
+        tried = [("AddressBlock", spec, ("lab.10-9-0-1", "lab.10-9-0-160", "other.10-9-0-16", "10-9-0-16", "lab.copy", "lab-10-9-0-16")),
+                 ("AddressBlock", spec | six, ("other.copy", "labs")),
+                 ("AddressPool", pool, ("lab.10-9-0-0", "lab.10-9-0-0-25", "other.10-9-0-0-24", "copy"))]
+        for kind, what, names in tried:
+            for name in names:
+                code, _, error = self.create(kind, name, what)
+                self.assertEqual((code, "the name must have the network" in error), (1, True), f"{kind} {name}: {error}")
+        agents = [("AddressBlock", spec, "lab.10-9-0-16"), ("AddressPool", pool, "lab.10-9-0-0-24"),
+                  ("AddressBlock", spec | six, "lab.fd00-0005-0000-0000-0000-0000-0000-0010"), ("AddressPool", pool | {"cidr": "fd00:5::/64", "blockSize": 124},
+                                                                                           "lab.fd00-0005-0000-0000-0000-0000-0000-0000-64")]
+        for kind, what, name in agents:
+            self.assertEqual(self.create(kind, name, what)[0], 0, f"{kind} {name}")
+
+    def test_a_network_that_is_no_DNS_name_gets_its_blocks(self):
+        node, = self.nodes(1)
+        for network in ("Lab_1", "L" * 200):
+            self.assert_ok(node.call("ADD", self.pod(), self.ipam() | {"name": network}))
+        self.assertEqual({one["network"] for one in self.objects().values()}, {"Lab_1", "L" * 200})
+
+    def create(self, kind, name, spec):
+        manifest = {"apiVersion": API, "kind": kind, "metadata": {"name": name}, "spec": spec}
+        return self.api.kubectl("create", "-f", "-", stdin=json.dumps(manifest), check=False)
 
     def edit(self, kind, name, spec):
         return self.api.kubectl("patch", kind, name, "--type=merge", "-p", json.dumps({"spec": spec}), check=False)

@@ -10,7 +10,8 @@ API = "/apis/blocks.patchbay/v1/addressblocks"
 SPEC = {"network": "lab", "cidr": "10.9.0.16/28", "node": "n1", "machine": "m", "claim": "c"}
 
 
-def block(name="one", version="", **spec):
+# A name of agents, as the definition demands it: of a network that is no DNS name.
+def block(name="n-one", version="", **spec):
     data = {"name": name} | ({"resourceVersion": version} if version else {})
     return {"apiVersion": "blocks.patchbay/v1", "kind": "AddressBlock", "metadata": data, "spec": SPEC | spec}
 
@@ -57,11 +58,11 @@ def sign(answer):
     return code, body.get("kind"), body.get("reason"), body.get("status") if body.get("kind") == "Status" else None
 
 
-def version(server, name="one"):
+def version(server, name="n-one"):
     return server.ask("GET", f"{API}/{name}")[1]["metadata"]["resourceVersion"]
 
 
-def uid(server, name="one"):
+def uid(server, name="n-one"):
     return server.ask("GET", f"{API}/{name}")[1]["metadata"]["uid"]
 
 
@@ -72,42 +73,42 @@ def removal(**preconditions):
 MERGE, APPLY = "application/merge-patch+json", "application/apply-patch+yaml"
 #: (what, what is asked of a server), in this order.
 STEPS = [
-    ("none", lambda s: s.ask("GET", f"{API}/one")),
+    ("none", lambda s: s.ask("GET", f"{API}/n-one")),
     ("empty list", lambda s: s.ask("GET", API)),
     ("create", lambda s: s.ask("POST", API, block())),
     ("create again", lambda s: s.ask("POST", API, block())),
     ("without a name", lambda s: s.ask("POST", API, block(""))),
     ("a wrong name", lambda s: s.ask("POST", API, block("A_b"))),
-    ("a text for a field", lambda s: s.ask("POST", API, block("two", cidr=5))),
+    ("a text for a field", lambda s: s.ask("POST", API, block("n-two", cidr=5))),
     ("no JSON", lambda s: s.ask("POST", API, "{")),
     ("another kind", lambda s: s.ask("POST", API, block() | {"kind": "AddressPool"})),
-    ("another version", lambda s: s.ask("POST", API, block("two") | {"apiVersion": "blocks.patchbay/v2"})),
-    ("an unknown field, strictly", lambda s: s.ask("POST", f"{API}?fieldValidation=Strict", block("two", other="x"))),
-    ("an unknown field", lambda s: s.ask("POST", API, block("two", other="x"))),
-    ("without the unknown field", lambda s: (200, sorted(s.ask("GET", f"{API}/two")[1]["spec"]))),
-    ("remove it", lambda s: s.ask("DELETE", f"{API}/two", removal())),
-    ("replace by an unknown field, strictly", lambda s: s.ask("PUT", f"{API}/one?fieldValidation=Strict", block("one", version(s), other="x"))),
-    ("a version at creation", lambda s: s.ask("POST", API, block("two", "5"))),
-    ("replace", lambda s: s.ask("PUT", f"{API}/one", block("one", version(s), node="n2"))),
-    ("replace without a version", lambda s: s.ask("PUT", f"{API}/one", block("one"))),
-    ("replace an older one", lambda s: s.ask("PUT", f"{API}/one", block("one", "1"))),
-    ("replace what does not exist", lambda s: s.ask("PUT", f"{API}/three", block("three", "1"))),
-    ("replace by another name", lambda s: s.ask("PUT", f"{API}/one", block("two", version(s)))),
-    ("replace of another uid", lambda s: s.ask("PUT", f"{API}/one", {**(found := block("one", version(s))), "metadata": found["metadata"] | {"uid": "x"}})),
-    ("merge", lambda s: s.admin.ask("PATCH", f"{API}/one", {"spec": {"node": "n3"}}, MERGE)),
-    ("merge what does not exist", lambda s: s.admin.ask("PATCH", f"{API}/three", {"spec": {"node": "n3"}}, MERGE)),
-    ("merge of an older one", lambda s: s.admin.ask("PATCH", f"{API}/one", {"metadata": {"resourceVersion": "1"}, "spec": {"node": "n4"}}, MERGE)),
-    ("merge into a wrong one", lambda s: s.admin.ask("PATCH", f"{API}/one", {"spec": {"node": None}}, MERGE)),
-    ("apply without a manager", lambda s: s.admin.ask("PATCH", f"{API}/one", block(node="n5"), APPLY)),
-    ("apply", lambda s: s.admin.ask("PATCH", f"{API}/one?fieldManager=test&force=true", block(node="n5"), APPLY)),
-    ("apply what does not exist", lambda s: s.admin.ask("PATCH", f"{API}/two?fieldManager=test", block("two"), APPLY)),
-    ("remove what was applied", lambda s: s.ask("DELETE", f"{API}/two", removal())),
-    ("an unknown kind of patch", lambda s: s.admin.ask("PATCH", f"{API}/one", {}, "application/json")),
-    ("a status that there is not", lambda s: s.admin.ask("PATCH", f"{API}/one/status", {"status": {}}, MERGE)),
-    ("remove another uid", lambda s: s.ask("DELETE", f"{API}/one", removal(uid="x"))),
-    ("remove an older one", lambda s: s.ask("DELETE", f"{API}/one", removal(uid=uid(s), resourceVersion="1"))),
-    ("remove what does not exist", lambda s: s.ask("DELETE", f"{API}/three", removal(uid="x"))),
-    ("by a name", lambda s: s.ask("GET", f"{API}?fieldSelector=metadata.name%3Done")),
+    ("another version", lambda s: s.ask("POST", API, block("n-two") | {"apiVersion": "blocks.patchbay/v2"})),
+    ("an unknown field, strictly", lambda s: s.ask("POST", f"{API}?fieldValidation=Strict", block("n-two", other="x"))),
+    ("an unknown field", lambda s: s.ask("POST", API, block("n-two", other="x"))),
+    ("without the unknown field", lambda s: (200, sorted(s.ask("GET", f"{API}/n-two")[1]["spec"]))),
+    ("remove it", lambda s: s.ask("DELETE", f"{API}/n-two", removal())),
+    ("replace by an unknown field, strictly", lambda s: s.ask("PUT", f"{API}/n-one?fieldValidation=Strict", block("n-one", version(s), other="x"))),
+    ("a version at creation", lambda s: s.ask("POST", API, block("n-two", "5"))),
+    ("replace", lambda s: s.ask("PUT", f"{API}/n-one", block("n-one", version(s), node="n2"))),
+    ("replace without a version", lambda s: s.ask("PUT", f"{API}/n-one", block("n-one"))),
+    ("replace an older one", lambda s: s.ask("PUT", f"{API}/n-one", block("n-one", "1"))),
+    ("replace what does not exist", lambda s: s.ask("PUT", f"{API}/n-three", block("n-three", "1"))),
+    ("replace by another name", lambda s: s.ask("PUT", f"{API}/n-one", block("n-two", version(s)))),
+    ("replace of another uid", lambda s: s.ask("PUT", f"{API}/n-one", {**(found := block("n-one", version(s))), "metadata": found["metadata"] | {"uid": "x"}})),
+    ("merge", lambda s: s.admin.ask("PATCH", f"{API}/n-one", {"spec": {"node": "n3"}}, MERGE)),
+    ("merge what does not exist", lambda s: s.admin.ask("PATCH", f"{API}/n-three", {"spec": {"node": "n3"}}, MERGE)),
+    ("merge of an older one", lambda s: s.admin.ask("PATCH", f"{API}/n-one", {"metadata": {"resourceVersion": "1"}, "spec": {"node": "n4"}}, MERGE)),
+    ("merge into a wrong one", lambda s: s.admin.ask("PATCH", f"{API}/n-one", {"spec": {"node": None}}, MERGE)),
+    ("apply without a manager", lambda s: s.admin.ask("PATCH", f"{API}/n-one", block(node="n5"), APPLY)),
+    ("apply", lambda s: s.admin.ask("PATCH", f"{API}/n-one?fieldManager=test&force=true", block(node="n5"), APPLY)),
+    ("apply what does not exist", lambda s: s.admin.ask("PATCH", f"{API}/n-two?fieldManager=test", block("n-two"), APPLY)),
+    ("remove what was applied", lambda s: s.ask("DELETE", f"{API}/n-two", removal())),
+    ("an unknown kind of patch", lambda s: s.admin.ask("PATCH", f"{API}/n-one", {}, "application/json")),
+    ("a status that there is not", lambda s: s.admin.ask("PATCH", f"{API}/n-one/status", {"status": {}}, MERGE)),
+    ("remove another uid", lambda s: s.ask("DELETE", f"{API}/n-one", removal(uid="x"))),
+    ("remove an older one", lambda s: s.ask("DELETE", f"{API}/n-one", removal(uid=uid(s), resourceVersion="1"))),
+    ("remove what does not exist", lambda s: s.ask("DELETE", f"{API}/n-three", removal(uid="x"))),
+    ("by a name", lambda s: s.ask("GET", f"{API}?fieldSelector=metadata.name%3Dn-one")),
     ("by an unknown field", lambda s: s.ask("GET", f"{API}?fieldSelector=spec.other%3Done")),
     ("a wrong limit", lambda s: s.ask("GET", f"{API}?limit=x")),
     ("a wrong token to continue", lambda s: s.ask("GET", f"{API}?limit=1&continue=x")),
@@ -115,8 +116,8 @@ STEPS = [
     ("a watch without a version", lambda s: s.ask("GET", f"{API}?watch=true&timeoutSeconds=1")),
     ("a watch of what was", lambda s: s.ask("GET", f"{API}?watch=true&resourceVersion={version(s)}&timeoutSeconds=1")),
     ("a watch of a wrong version", lambda s: s.ask("GET", f"{API}?watch=true&resourceVersion=x&timeoutSeconds=1")),
-    ("remove", lambda s: s.ask("DELETE", f"{API}/one", removal(uid=uid(s), resourceVersion=version(s)))),
-    ("remove again", lambda s: s.ask("DELETE", f"{API}/one", removal())),
+    ("remove", lambda s: s.ask("DELETE", f"{API}/n-one", removal(uid=uid(s), resourceVersion=version(s)))),
+    ("remove again", lambda s: s.ask("DELETE", f"{API}/n-one", removal())),
     ("no such resource", lambda s: s.ask("GET", "/apis/blocks.patchbay/v1/others")),
     ("no such group", lambda s: s.ask("GET", "/apis/other.patchbay/v1/addressblocks")),
     ("another token", lambda s: s.ask("GET", API, token="other")),
@@ -124,7 +125,7 @@ STEPS = [
     ("no such resource, by who may", lambda s: s.admin.ask("GET", "/apis/blocks.patchbay/v1/others")),
     ("no such group, by who may", lambda s: s.admin.ask("GET", "/apis/other.patchbay/v1/addressblocks")),
     ("no such pod", lambda s: s.admin.ask("GET", "/api/v1/namespaces/default/pods/x")),
-    ("a patch without the right", lambda s: s.ask("PATCH", f"{API}/one", {"spec": {"node": "n3"}}, MERGE)),
+    ("a patch without the right", lambda s: s.ask("PATCH", f"{API}/n-one", {"spec": {"node": "n3"}}, MERGE)),
     ("a right that there is not", lambda s: s.ask("GET", "/api/v1/nodes")),
     ("a right for others", lambda s: s.ask("GET", "/api/v1/namespaces/default/pods/x")),
     ("a node", lambda s: s.ask("GET", "/api/v1/nodes/n0")),
