@@ -234,8 +234,18 @@ Verdict judge(const Checked& in, const std::string& type, const json& conf, bool
   return in.plugins.judge(type, conf, {.is_ipam = is_ipam});
 }
 
+// Whether a complaint names a place, as "requires ipam.subnet" does. A key without a dot may be any
+// word.
+bool names(const std::string& what, const std::string& path) {
+  if (path.find_first_of(".[") == std::string::npos) return false;
+  const auto at = what.find(path);
+  if (at == std::string::npos) return false;
+  constexpr std::string_view kEnds = " :,;'\"";
+  return at + path.size() == what.size() || kEnds.find(what[at + path.size()]) != kEnds.npos;
+}
+
 // The parser stops at the first mistake, so that the plugin is asked again without the key that
-// it names.
+// it names. What it then says of that key is no mistake of the config.
 void follow_parser(const Checked& in, const std::string& type, const std::string& otherwise,
                    Verdict verdict) {
   constexpr int kMax = 20;
@@ -245,8 +255,10 @@ void follow_parser(const Checked& in, const std::string& type, const std::string
     const auto& refused = verdict.refusal;
     if (!refused || refused->code() == cni::Code::kIncompatibleVersion) return;
     const auto [path, what] = place_in(*refused, otherwise);
+    const auto is_of = [&what = what](const std::string& removed) { return names(what, removed); };
+    const bool is_follow_on = std::ranges::any_of(said, is_of);
     if (!said.insert(path).second) return;
-    in.diagnostics.add(in.document(), in.at(path), {.what = what});
+    if (!is_follow_on) in.diagnostics.add(in.document(), in.at(path), {.what = what});
     if (!remove(conf, path)) return;
     verdict = judge(in, type, conf, otherwise == kIpam);
   }

@@ -216,6 +216,14 @@ PARSERS = [
     ("host bits in a subnet", ipam('"host-local", "ranges": [[{"subnet": §"10.1.2.3/24"}]]'),
      ["error: plugins[0].ipam.ranges[0][0].subnet: invalid range set 0: Network has host bits set. For a "
       "subnet mask of length 24 the network address is 10.1.2.0: \"10.1.2.3/24\""]),
+    *((f"a bad subnet of {plugin}, which is one mistake",
+       ipam(f'"{plugin}", "subnet": §"10.1.2.3/24", "rangeStart": "10.1.2.5", "rangeEnd": "10.1.2.9", "gateway": "10.1.2.1"'),
+       ["error: plugins[0].ipam.subnet: invalid range set 0: Network has host bits set. For a subnet mask of length 24 the network "
+        'address is 10.1.2.0: "10.1.2.3/24"']) for plugin in ("host-local", "cluster-pool")),
+    ("a bad subnet in ranges, which is one mistake",
+     ipam('"cluster-pool", "ranges": [[{"subnet": §"10.1.2.3/24", "rangeStart": "10.1.2.5"}]]'),
+     ["error: plugins[0].ipam.ranges[0][0].subnet: invalid range set 0: Network has host bits set. For a subnet mask of length 24 the "
+      'network address is 10.1.2.0: "10.1.2.3/24"']),
     ("a range outside of its subnet",
      ipam('"host-local", "ranges": [[{"subnet": "10.1.2.0/24", "rangeEnd": §"10.1.3.9"}]]'),
      ["error: plugins[0].ipam.ranges[0][0].rangeEnd: invalid range set 0: RangeEnd 10.1.3.9 not in network "
