@@ -100,6 +100,27 @@ class InitContainers(DraTest):
         self.assertEqual(self.by.claim("shop", "web-0", "uid-web-0"), [])
         self.assertTrue([line for line in self.by.lines() if line["what"].startswith("look for devices of init containers")])
 
+    def test_an_API_server_that_has_just_started_and_has_no_rules_yet_is_asked_again(self):
+        self.begin()
+        self.make_pod()
+        self.admit(IDS[1])
+        self.api.fault(path="/pods/", times=3, status=403, reason="Forbidden")
+        self.assertEqual(self.by.claim("shop", "web-0", "uid-web-0"), [IDS[1]])
+
+    def test_an_agent_that_may_not_get_pods_holds_up_one_pod_without_devices(self):
+        self.begin()
+        self.admit(IDS[0], name="web-9")
+        self.api.fault(path="/pods/", times=1000, status=403, reason="Forbidden")
+        took = []
+        for name in ("web-0", "web-1", "web-2"):
+            self.of.own("shop", name, {})
+            begun = time.monotonic()
+            self.assertEqual(self.by.claim("shop", name, f"uid-{name}"), [])
+            took.append(time.monotonic() - begun)
+        self.assertGreater(len(self.api.seen("GET", "/pods/")), 4)
+        self.assertLess(len(self.api.seen("GET", "/pods/web-1")) + len(self.api.seen("GET", "/pods/web-2")), 3)
+        self.assertLess(took[0], 8)
+
     def test_a_pod_whose_device_is_known_does_not_start_without_it_while_the_API_server_is_away(self):
         self.begin()
         self.make_pod()

@@ -21,6 +21,7 @@ namespace {
 using cni::cat;
 
 constexpr std::chrono::milliseconds kPodDeadline{2'000};  // ADD waits 10 s by default
+constexpr std::chrono::milliseconds kForbiddenPause{200};
 constexpr std::size_t kMaxContainers = 1'000;
 
 // A quantity of an extended resource, which is an integer (ValidateExtendedResource of Kubernetes).
@@ -136,9 +137,28 @@ bool InitDevices::may_have(const Pod& pod, const std::vector<Owned>& listed,
   });
 }
 
+// A server that has just started refuses everything until it has read the rules of RBAC. Where they
+// lack a rule, one pod waits for it, and no further one until it is there.
+nlohmann::json InitDevices::get(const std::string& path) {
+  const auto end = std::chrono::steady_clock::now() + kPodDeadline;
+  for (;;) {
+    try {
+      auto out = client_.get(path);
+      is_forbidden_ = false;
+      return out;
+    } catch (const kubernetes::ApiError& e) {
+      if (e.is_not_found()) is_forbidden_ = false;
+      if (!e.is_forbidden() || is_forbidden_) throw;
+      const bool is_over = std::chrono::steady_clock::now() + kForbiddenPause >= end;
+      if (is_over) is_forbidden_ = true;
+      if (is_over || !client_.wait(kForbiddenPause)) throw;
+    }
+  }
+}
+
 nlohmann::json InitDevices::spec_of(const Pod& pod) try {
   const kubernetes::Collection pods{"v1", "pods", pod.space};
-  auto out = client_.get(pods.path_of(pod.name));
+  auto out = get(pods.path_of(pod.name));
   // A static pod has another UID there, and a successor is another pod.
   return kubernetes::metadata_of(out, "uid") == pod.uid ? out : nlohmann::json();
 } catch (const kubernetes::ApiError& e) {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <map>
 #include <nlohmann/json.hpp>
@@ -37,8 +38,8 @@ class InitDevices {
   InitDevices(Core& core, const Dra& dra, const std::string& ledger);
 
   /// The devices in addition to those that PodResources lists for the pod. An API server that does
-  /// not answer within 2 s is logged, and adds none: pods without devices do not depend on it.
-  /// \throws cni::Error: unlisted().
+  /// not answer within 2 s, or refuses, is logged, and adds none: pods without devices do not
+  /// depend on it. \throws cni::Error: unlisted().
   std::vector<Owned> of(const Pod& pod, const std::vector<Owned>& listed);
   /// Ends calls that wait.
   void stop() noexcept { client_.stop(); }
@@ -46,11 +47,13 @@ class InitDevices {
  private:
   bool may_have(const Pod& pod, const std::vector<Owned>& listed, const Entries& entries) const;
   nlohmann::json spec_of(const Pod& pod);
+  nlohmann::json get(const std::string& path);
 
   Core& core_;
   const Ledger ledger_;
   LedgerCache entries_{ledger_};
   kubernetes::Client client_;
+  std::atomic<bool> is_forbidden_ = false;  ///< as the last call said after all tries
 };
 
 }  // namespace devices::dra
