@@ -106,8 +106,8 @@ class Collector {
   // A place that is wrong, or whose file does not exist yet, gives nothing.
   void add_ranges_at(const json& place, const std::string& path) try {
     if (!place.is_object() || member(place, "subnet") == nullptr) return;
-    for (AddressRange& one : ranges_at(Reader(place), type_, text_at(ipam_, "podCidrFile"))) {
-      out_.push_back({cat(path, ".subnet"), std::move(one)});
+    for (const AddressRange& one : ranges_at(Reader(place), type_, text_at(ipam_, "podCidrFile"))) {
+      out_.push_back({cat(path, ".subnet"), one});
     }
   } catch (const cni::Error&) {
   } catch (const netlink::Error&) {
@@ -130,8 +130,8 @@ class Collector {
       const auto whole =
           AddressRange::make(subnet, first, last, gateway ? *gateway : std::optional(subnet.ip));
       const auto exclude = networks_of(strings_at(place, "exclude"));
-      for (AddressRange& one : runs_without(whole, exclude)) {
-        out_.push_back({cat(path, ".range"), std::move(one)});
+      for (const AddressRange& one : runs_without(whole, exclude)) {
+        out_.push_back({cat(path, ".range"), one});
       }
     } catch (const cni::Error&) {  // a range of another version of it
     }

@@ -14,12 +14,12 @@
 #include "cnitool/settings.h"
 #include "libcni/runtime/cache.h"
 #include "libcni/runtime/conflist.h"
+#include "netlink/route/bridge_vlan.h"
 
 namespace netlink {
 struct Link;
 struct LinkAddress;
 struct LinkRoute;
-struct PortVlan;
 namespace nf {
 struct Flow;
 }
