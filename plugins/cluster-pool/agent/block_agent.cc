@@ -306,15 +306,9 @@ std::size_t BlockAgent::Impl::release(const std::string& node, bool is_forced) {
     refuse(cat("release '", node, "': its Node object exists"),
            "kubectl delete node, or --force if its pods do not run any more");
   }
-  const auto lives = answered_by(engine, node, [this] {
+  return release_if_silent(engine, node, [this] {
     for (int i = 0; i < kLifeTurns && !is_ending; ++i) std::this_thread::sleep_for(kLifeTurn);
   });
-  if (lives) {
-    refuse(cat("release '", node, "': it lives: its agent has answered for block ",
-               lives->cidr.str(), " of network '", lives->network, "'"),
-           "stop patchbay-agent and the pods on it first, or --force if they do not run any more");
-  }
-  return release_blocks(engine, node);
 }
 
 // Later where the engine is asked.

@@ -90,26 +90,35 @@ std::size_t DeadNodes::judge(const std::string& node, const View& view, Time now
   return out;
 }
 
-std::optional<Object> answered_by(const Engine& engine, const std::string& node,
-                                  const std::function<void()>& wait) {
+std::size_t release_if_silent(const Engine& engine, const std::string& node,
+                              const std::function<void()>& wait) {
   const auto before = engine.list(Kind::kBlock);
   const auto one = std::ranges::find(before, node, &Object::node);
-  if (one == before.end()) return std::nullopt;
+  if (one == before.end()) return release_blocks(engine, node);
   Object question = *one;
   question.claim = new_question();
-  const auto fail = [&] {
-    throw cni::Error(cni::Code::kTryAgainLater, cni::cat("block ", one->cidr.str(), " of node '",
-                                                         node, "' changed at the same time"));
-  };
-  if (!engine.replace(*one, question)) fail();
-  wait();
-  for (const Object& now : engine.list(Kind::kBlock)) {
-    const bool is_it = now.cidr == one->cidr && now.network == one->network && now.node == node;
-    if (!is_it || now.is_claim_of(question)) continue;
-    if (is_question(now)) fail();  // of another agent
-    return now;
+  const bool is_asked = engine.replace(*one, question);
+  if (is_asked) wait();
+  // In one step: an answer may arrive until then. One that somebody else removed was not
+  // unanswered: an agent that lives removes what is left over.
+  if (is_asked && engine.remove(question) == Removal::kRemoved) {
+    return 1 + release_blocks(engine, node);
   }
-  return std::nullopt;
+  const auto after = engine.list(Kind::kBlock);
+  const auto is_answer = [&](const Object& now) {
+    return now.cidr == one->cidr && now.network == one->network && now.node == node &&
+           !is_question(now);
+  };
+  const std::string block = cni::cat("block ", one->cidr.str(), " of network '", one->network, "'");
+  if (is_asked && std::ranges::any_of(after, is_answer)) {
+    throw cni::Error(
+        cni::Code::kInvalidConfig,
+        cni::cat("release '", node, "': it lives: its agent has answered for ", block),
+        "stop patchbay-agent and the pods on it first, or --force if they do not run any more");
+  }
+  throw cni::Error(cni::Code::kTryAgainLater,
+                   cni::cat("release '", node, "': ", block, " changed at the same time"),
+                   "its agent or another release works on it: try again");
 }
 
 std::size_t release_blocks(const Engine& engine, const std::string& node,

@@ -38,7 +38,7 @@ class DeadNodes {
     Time since;
     int looks = 1;
     Time answered{0};                     ///< by an agent of it, though there is no Node object
-    std::optional<Object> question = {};  ///< as of answered_by()
+    std::optional<Object> question = {};  ///< as of release_if_silent()
   };
   std::optional<Object> ask(const std::vector<Object>& blocks) const;
   std::size_t judge(const std::string& node, const View& view, Time now);
@@ -51,10 +51,10 @@ class DeadNodes {
 };
 
 /// Asks an agent of the node whether it lives: one of its claims is replaced by a question, and
-/// stays a claim of the node. Returns the block that was asked by, if the claim is there again
-/// after wait(). \throws cni::Error.
-std::optional<Object> answered_by(const Engine& engine, const std::string& node,
-                                  const std::function<void()>& wait);
+/// stays a claim of the node. Releases the node's blocks if the question is unanswered after
+/// wait(). \throws cni::Error: kInvalidConfig if the node lives.
+std::size_t release_if_silent(const Engine& engine, const std::string& node,
+                              const std::function<void()>& wait);
 
 /// Removes all blocks of a node, as they are now, and returns their number. \throws cni::Error.
 /// \param but_machine blocks of that machine stay; "": of none
