@@ -79,7 +79,8 @@ std::size_t DeadNodes::judge(const std::string& node, const View& view, Time now
              {{"node", node}});
     return 0;
   }
-  std::size_t out = asked == Removal::kRemoved ? 1 : 0;
+  if (asked == Removal::kGone) return 0;  // by another agent, or its own, where it was left over
+  std::size_t out = 1;
   for (const Object& block : blocks) {
     if (engine_.has_node(node)) return out;
     if (engine_.remove(block) == Removal::kRemoved) ++out;

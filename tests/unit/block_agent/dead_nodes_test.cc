@@ -76,6 +76,22 @@ TEST_CASE("blocks are released when a Node object has not existed for the time, 
     CHECK(dead.look(view, seconds(4200)) == 1);
     CHECK(other.look(view, seconds(4200)) == 0);
   }
+  SUBCASE("the question is gone, as where its agent removes a claim that is left over") {
+    Object more = view.blocks_of("n2").front();
+    more.cidr = *netlink::Cidr::parse("10.5.0.32/28");
+    memory.create(more);
+    view.put(more);
+    dead.look(view, seconds(3900));
+    const auto asked = std::ranges::find_if(
+        memory.objects, [](const auto& one) { return is_question(one.second); });
+    REQUIRE(asked != memory.objects.end());
+    view.erase(asked->second);
+    memory.objects.erase(asked);
+    CHECK(dead.look(view, seconds(4200)) == 0);
+    CHECK(memory.objects.size() == 2);
+    dead.look(view, seconds(4500));  // asks by another one
+    CHECK(dead.look(view, seconds(4800)) == 1);
+  }
   SUBCASE("it was there once meanwhile") {
     memory.nodes["n2"] = true;
     CHECK(dead.look(view, seconds(3300)) == 0);
