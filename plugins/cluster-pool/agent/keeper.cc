@@ -121,7 +121,13 @@ void Keeper::failed(const std::string& error) {
 Keeper::Network& Keeper::load(const std::string& network) {
   const auto found = networks_.find(network);
   if (found != networks_.end()) return found->second;
-  auto held = folder_.held(network);
+  std::optional<blocks::Held> held;
+  try {
+    held = folder_.held(network);
+  } catch (const cni::Error&) {
+    answer_unread(network);
+    throw;
+  }
   Network& out = networks_[network];
   out.held = std::move(held);
   return out;
@@ -203,11 +209,12 @@ Keeper::Time Keeper::work(const std::string& network, Time now) {
 }
 
 Keeper::Time Keeper::work_on(const std::string& network, Time now) {
-  const auto want = folder_.want(network);
   Network& of = load(network);
+  const auto want = folder_.want(network);
   of.ahead = now - cni::EventLoop::now();
   if (!of.held && !want) {
     forget(network);
+    answer_unread(network);
     return cni::kNever;
   }
   if (!of.held) of.held = blocks::Held{.network = network, .node = self_.node, .pool = want->pool};

@@ -81,7 +81,8 @@ class Keeper {
   // keeper_blocks.cc: whose the blocks are.
   void check_blocks(Network& of);
   bool check(Network& of, blocks::Block& block);
-  bool answer(const Network& of, const Object& question, Object& mine);
+  bool answer(const Object& question, Object& mine);
+  void answer_unread(const std::string& network);
   bool is_renamed(const Network& of, const Object& from);
   bool take_back(Network& of, blocks::Block& block, const Object& from, Object& mine);
   void lose(Network& of, blocks::Block& block, const Object& holder);

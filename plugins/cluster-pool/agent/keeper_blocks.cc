@@ -60,7 +60,7 @@ bool Keeper::check(Network& of, Block& block) {
   } else if (!other) {
     found_lost(of, block);
   }
-  if (other && self_.made(*other) && is_question(*other)) return answer(of, *other, mine);
+  if (other && self_.made(*other) && is_question(*other)) return answer(*other, mine);
   view_.put(other ? *other : mine);
   if (other && self_.made(*other) && !of.own.is_of_copy(*other)) {
     block.claim = other->claim;  // the file is an older one
@@ -77,14 +77,26 @@ bool Keeper::check(Network& of, Block& block) {
 }
 
 // `cnitool blocks release` asks whether this node lives. True: in any case it has the block.
-bool Keeper::answer(const Network& of, const Object& question, Object& mine) {
+bool Keeper::answer(const Object& question, Object& mine) {
   if (!engine_.replace(question, mine)) return true;
   view_.put(mine);
   cni::log(
       Level::kWarning,
       "said that this node lives, because `cnitool blocks release` or a copy of this machine asked",
-      {{"network", of.held->network}, {"block", mine.cidr.str()}});
+      {{"network", mine.network}, {"block", mine.cidr.str()}});
   return true;
+}
+
+// By claims of which no file says anything, as it is torn, or leases are unknown: the node lives,
+// and its pods may have addresses in the blocks.
+void Keeper::answer_unread(const std::string& network) {
+  for (const Object& one : claims_beside(self_, {.network = network, .node = self_.node}, view_)) {
+    if (!is_question(one)) continue;
+    const auto kept = networks_.find(network);
+    Object mine = one;
+    mine.claim = kept == networks_.end() ? new_claim() : kept->second.own.fresh();
+    answer(one, mine);
+  }
 }
 
 // Whether a claim with this node's machine-id and another name is that of its former name. Not
@@ -150,9 +162,13 @@ bool Keeper::finish_return(Network& of, const Block& block) {
 Keeper::Time Keeper::adopt(Network& of, Time now) {
   std::vector<Object> found = claims_beside(self_, *of.held, view_);
   std::erase_if(found, [&](const Object& one) { return of.own.is_of_copy(one); });
-  const auto store = found.empty() ? std::nullopt : store_of(*of.held);
   Time next = cni::kNever;
-  if (!store) return next;
+  if (found.empty()) return next;
+  const auto store = store_of(*of.held);
+  if (!store) {
+    answer_unread(of.held->network);
+    return next;
+  }
   const auto used = store->used();
   for (Object& one : found) {
     if (leases::in_block(used, one.cidr).empty()) {
@@ -187,7 +203,7 @@ Keeper::Time Keeper::drop_left_over(Network& of, const Object& one, Time now) {
     question.claim = new_question();
     if (!engine_.replace(one, question)) return cni::kNever;  // an event is on its way
     view_.put(question);
-    return of.own.asked(one, question, now);
+    return of.own.asked(question, now);
   }
   if (engine_.remove(one) == Removal::kRemoved) of.own.removed(one);
   view_.erase_claim(one);

@@ -35,18 +35,17 @@ bool OwnClaims::is_of_copy(const Object& own) const {
   if (is_question(own)) return false;
   if (made(own.claim)) return false;
   const auto asked = asked_.find(own.cidr);
-  if (asked != asked_.end() && asked->second.claim == own.claim) {
-    return own.version > asked->second.version;  // the answer
-  }
+  if (asked != asked_.end() && own.version > asked->second.version) return true;  // the answer
   return !is_trusting_ && !trusted_.contains(own.claim);
 }
 
 OwnClaims::Time OwnClaims::answer_until(const Object& question, Time now) {
-  return asked_.try_emplace(question.cidr, Asked{.until = now + kAnswer}).first->second.until;
+  const Asked asked{question.version, now + kAnswer};
+  return asked_.try_emplace(question.cidr, asked).first->second.until;
 }
 
-OwnClaims::Time OwnClaims::asked(const Object& one, const Object& question, Time now) {
-  asked_[one.cidr] = {one.claim, question.version, now + kAnswer};
+OwnClaims::Time OwnClaims::asked(const Object& question, Time now) {
+  asked_[question.cidr] = {question.version, now + kAnswer};
   return now + kAnswer;
 }
 

@@ -38,13 +38,12 @@ class OwnClaims {
 
   /// When an answer to a question has to be there.
   Time answer_until(const Object& question, Time now);
-  /// What was asked by a question in the place of a claim. Returns the same.
-  Time asked(const Object& one, const Object& question, Time now);
+  /// A question was put in the place of a claim. Returns the same.
+  Time asked(const Object& question, Time now);
   void removed(const Object& one);
 
  private:
   struct Asked {
-    std::string claim = {};
     std::uint64_t version = 0;  ///< of the question
     Time until{0};
   };

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <fstream>
 #include <functional>
 #include <stdexcept>
 #include <string>
@@ -182,6 +183,27 @@ TEST_CASE(
     ask_and_die(engine, "n2");
     turn(memory, node, seconds(202));
     CHECK(node.note().empty());
+  }
+  SUBCASE("of a network whose file no agent can use") {
+    node.lease(before.cidr.ip.next()->next()->str());
+    const std::string path = node.folder.path() + "/blocks/net.json";
+    std::string text = node.files().held("net")->text();
+    SUBCASE("it was removed") { std::filesystem::remove(path); }
+    SUBCASE("it is torn") { std::ofstream(path) << text.substr(0, 9); }
+    SUBCASE("it is another network's") {
+      std::ofstream(path) << text.replace(text.find("\"net\""), 5, "\"ten\"");
+    }
+    SUBCASE("and its leases are unknown") {
+      std::filesystem::remove(path);
+      std::filesystem::rename(node.pool.data_dir, node.pool.data_dir + ".away");
+      node.want();
+    }
+    node.start();
+    CHECK(lives(engine, "n2", [&] {
+      show(memory, *node.keeper, seconds(1));
+      node.keeper->work("net", seconds(1));
+    }));
+    CHECK(claims_in(memory).contains(*claims.begin()));
   }
   SUBCASE("a node without blocks is not waited for") {
     CHECK(release_if_silent(engine, "n4", [] { FAIL("waited"); }) == 0);
