@@ -60,7 +60,7 @@ bool Keeper::check(Network& of, Block& block) {
   } else if (!other) {
     found_lost(of, block);
   }
-  if (other && self_.made(*other) && is_question(*other)) return answer(*other, mine);
+  if (other && is_question_to(of, *other)) return answer(*other, mine);
   view_.put(other ? *other : mine);
   if (other && self_.made(*other) && !of.own.is_of_copy(*other)) {
     block.claim = other->claim;  // the file is an older one
@@ -74,6 +74,12 @@ bool Keeper::check(Network& of, Block& block) {
     put(of);
   }
   return true;
+}
+
+// Also by its former name: the agent may not have run since it was renamed.
+bool Keeper::is_question_to(const Network& of, const Object& other) {
+  if (!is_question(other) || other.machine != self_.machine) return false;
+  return other.node == self_.node || (other.node == of.held->node && is_renamed(of, other));
 }
 
 // `cnitool blocks release` asks whether this node lives. True: in any case it has the block.

@@ -268,6 +268,11 @@ TEST_CASE("a node that was renamed keeps its blocks, and the engine has its new 
   node.want();
   turn(memory, node);
   const std::string cidr = *node.held().begin();
+  SUBCASE("") {}
+  SUBCASE("also if it was asked by its former name whether it lives") {
+    memory.objects.begin()->second.claim = new_question();
+    memory.objects.begin()->second.version = ++memory.revision;
+  }
   node.self.node = "new";
   node.start();
   turn(memory, node);
