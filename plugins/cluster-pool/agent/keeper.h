@@ -81,6 +81,7 @@ class Keeper {
   // keeper_blocks.cc: whose the blocks are.
   void check_blocks(Network& of);
   bool check(Network& of, blocks::Block& block);
+  void rename_question(Network& of, blocks::Block& block);
   bool is_question_to(const Network& of, const Object& other);
   bool answer(const Object& question, Object& mine);
   void answer_unread(const std::string& network);

@@ -39,6 +39,7 @@ void Keeper::check_blocks(Network& of) {
 
 // False: the node does not have the block any more.
 bool Keeper::check(Network& of, Block& block) {
+  rename_question(of, block);
   Object mine = object_of(*of.held, block);
   const auto& seen = view_.blocks(of.held->network);
   const auto there = seen.find(block.cidr.ip);
@@ -74,6 +75,18 @@ bool Keeper::check(Network& of, Block& block) {
     put(of);
   }
   return true;
+}
+
+// An agent of a release without questions took one for a claim of its own: asked by it, this node
+// would be silent for ever.
+void Keeper::rename_question(Network& of, Block& block) {
+  const Object question = object_of(*of.held, block);
+  if (!is_question(question)) return;
+  Object mine = question;
+  mine.claim = of.own.fresh();
+  if (engine_.replace(question, mine)) view_.put(mine);
+  block.claim = mine.claim;
+  put(of);
 }
 
 // Also by its former name: the agent may not have run since it was renamed.

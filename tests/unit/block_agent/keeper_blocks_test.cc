@@ -281,6 +281,23 @@ TEST_CASE("a node that was renamed keeps its blocks, and the engine has its new 
   CHECK(node.files().held("net")->node == "new");
 }
 
+TEST_CASE("a question that an older release of the agent took for a claim is one no more") {
+  Memory memory;
+  Node node(memory, "n1");
+  node.want();
+  turn(memory, node);
+  auto held = *node.files().held("net");
+  Object& object = memory.objects.begin()->second;
+  object.claim = held.blocks[0].claim = new_question();
+  object.version = ++memory.revision;
+  node.files().put(held);
+  node.start();
+  turn(memory, node);
+  CHECK_FALSE(is_question(object));
+  CHECK(node.files().held("net")->blocks ==
+        std::vector<blocks::Block>{{held.blocks[0].cidr, object.claim}});
+}
+
 TEST_CASE("a block of this node is not free, though the engine was seen without it") {
   Memory memory;
   const Node node(memory, "n1", "", "10.5.0.0/28");
