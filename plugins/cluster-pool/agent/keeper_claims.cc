@@ -195,7 +195,13 @@ bool Keeper::claim_all(Network& of, const std::vector<Cidr>& all) {
     objects.push_back(object_of(*of.held, {.cidr = cidr, .claim = of.own.fresh()}));
   }
   const auto restores = restores_;
+  const std::uint64_t seen = seen_.revisions[Kind::kBlock];
   const auto answers = create_all(objects);
+  const auto is_older = [&](const Object& one) { return one.version != 0 && one.version <= seen; };
+  if (restores == restores_ && std::ranges::any_of(objects, is_older)) {  // before any list
+    begin_settling(cni::EventLoop::now() + of.ahead);
+    seen_.write(folder_);
+  }
   if (restores != restores_) {  // they may be others', which claim them again; adopt() is next
     throw cni::Error(cni::Code::kTryAgainLater,
                      cat(engine_.name, " was restored while blocks were claimed"));

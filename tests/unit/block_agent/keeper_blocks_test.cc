@@ -167,6 +167,26 @@ TEST_CASE("a block that a list lacks and no event removed is its node's for the 
   }
 }
 
+TEST_CASE("an engine that was restored is found by the revision of a claim, before it is listed") {
+  Memory memory;
+  Node node(memory, "n1"), other(memory, "n2");
+  const Memory saved = memory;
+  memory.revision += 10;
+  show(memory, *other.keeper);
+  node.want(0, {ip("10.5.0.20")});
+  turn(memory, node);  // which the other one does not see
+  memory.objects = saved.objects;
+  memory.revision = saved.revision;
+  other.want(0, {ip("10.5.0.21")});
+  other.keeper->work(seconds(1));
+  CHECK(other.held().empty());
+  turn(memory, other, seconds(2));  // removes its claim
+  turn(memory, node, seconds(3));
+  turn(memory, other, seconds(100));
+  CHECK(node.held().contains("10.5.0.16/28"));
+  CHECK_FALSE(other.held().contains("10.5.0.16/28"));
+}
+
 TEST_CASE("a restored engine gives no block back to the node that had it before another one") {
   Memory memory;
   Node before(memory, "n1", "", "10.5.0.0/28"), now(memory, "n2", "", "10.5.0.0/28");
