@@ -142,6 +142,10 @@ void Keeper::plan_fixed(const Network& of, const netlink::Ip& ip, Plan& plan) co
     if (std::ranges::find(plan.blocks, cidr) == plan.blocks.end()) plan.blocks.push_back(cidr);
     return;
   }
+  if (self_.made(*other)) {  // left over: adopt() removes it soon
+    plan.is_done = false;
+    return;
+  }
   plan.others += cat(plan.others.empty() ? "" : "; ", ip.str(), " is in block ", other->cidr.str(),
                      " of ", blocks::holder_text(holder_of(*other)));
 }

@@ -77,6 +77,23 @@ TEST_CASE("a want that no ADD waits for ends, and claims nothing when the engine
   CHECK(claims_in(memory).empty());
 }
 
+TEST_CASE("an address in a block that is left over of this node is waited for") {
+  Memory memory;
+  Node node(memory, "n1");
+  Object left{.network = "net",
+              .cidr = *Cidr::parse("10.5.0.16/28"),
+              .node = node.self.node,
+              .machine = node.self.machine,
+              .claim = new_claim()};
+  memory.create(left);
+  node.want(0, {ip("10.5.0.20")});
+  const Time next = turn(memory, node);
+  CHECK(node.files().want("net"));
+  turn(memory, node, next);
+  CHECK(node.held().contains("10.5.0.16/28"));
+  CHECK(node.note().empty());
+}
+
 TEST_CASE("a shortage ends with the want that it was for") {
   Memory memory;
   Node one(memory, "n1", "", "10.5.0.0/28"), other(memory, "n2", "", "10.5.0.0/28");
