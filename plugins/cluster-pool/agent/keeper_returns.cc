@@ -7,6 +7,7 @@
 #include "libcni/daemon/log.h"
 #include "plugins/cluster-pool/agent/keeper.h"
 #include "plugins/leases/block.h"
+#include "plugins/state/waiters.h"
 
 // What is not needed any more, and what other nodes have.
 namespace block_agent {
@@ -83,12 +84,14 @@ Keeper::Time Keeper::look_later(Network& of, Time now) const {
 }
 
 // One block of each set stays, and half of the addresses of the others have to be free: else the
-// next pods would wait for a claim. A node that has none left comes before both.
+// next pods would wait for a claim. A node that has none left comes before both, but not before
+// ADDs that wait here: each of two nodes would return to the other what it has just claimed.
 bool Keeper::may_return(const Network& of, const Block& block, const std::vector<netlink::Ip>& used,
                         bool is_called_for) const {
   const blocks::Held& held = *of.held;
   const auto set = held.pool.set_of(block.cidr);
-  if (!set || is_called_for) return true;
+  if (!set) return true;
+  if (is_called_for) return blocks::count_waiting(folder_.dir(), held.network, *set) == 0;
   std::uint64_t size = 0, leased = 0;
   for (const Block& one : held.blocks) {
     if (one.state != State::kHeld || one.cidr == block.cidr || held.pool.set_of(one.cidr) != set) {

@@ -108,6 +108,24 @@ TEST_CASE("a shortage ends with the want that it was for") {
   CHECK_FALSE(memory.objects.contains("shortages/net/n2"));
 }
 
+TEST_CASE("a block that an ADD waits for is returned to no other node before that has ended") {
+  Memory memory;
+  Node node(memory, "n1", "", "10.5.0.0/28"), other(memory, "n2", "", "10.5.0.0/28");
+  Object call{.kind = Kind::kShortage,
+              .network = "net",
+              .node = other.self.node,
+              .machine = other.self.machine,
+              .claim = new_claim()};
+  memory.create(call);
+  auto waiting = waiters(node, 1);
+  node.want();
+  turn(memory, node);
+  CHECK(node.held().size() == 1);
+  waiting.clear();
+  turn(memory, node, seconds(1));
+  CHECK(node.held().empty());
+}
+
 TEST_CASE("a call for one network holds up no other one") {
   Memory memory;
   Node node(memory, "n1");
