@@ -158,6 +158,21 @@ class Nodes:
 
 
 class Etcd(Nodes, EtcdTest):
+    def test_an_agent_that_has_no_sound_file_answers_for_its_node(self):
+        self.serve()
+        one, other = self.nodes(2)
+        self.first_block(one)
+        held, blocks = one.blocks(), set(self.claims())
+        one.kill()
+        with open(f"{one.root}/lib/blocks/{NETWORK}.json", "w", encoding="ascii") as file:
+            file.write("{")
+        one.start()
+        self.assertTrue(wait_for(lambda: one.log.count("serve blocks") == 2, 20), one.log)
+        self.assertIn("its agent has answered", other.release("n1")["error"]["msg"])
+        self.assertEqual(set(self.claims()), blocks)
+        self.assert_ok(one.call("ADD", self.pod(), self.ipam()))
+        self.assertEqual(one.blocks(), held)
+
     def test_a_block_of_another_size_that_a_person_made_over_all_is_named(self):
         self.serve()
         wide = {"network": NETWORK, "cidr": "10.0.0.0/8", "node": "n9", "machine": "m", "claim": "c"}
