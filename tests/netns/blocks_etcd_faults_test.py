@@ -92,6 +92,14 @@ class Faults(EtcdTest):
         self.assert_ok(one.call("DEL", pod, self.ipam()))
         self.assertTrue(wait_for(lambda: not one.blocks("lost"), 10), one.file())
 
+    def test_a_member_that_lost_the_others_is_not_listened_to(self):
+        self.serve()
+        node, = self.nodes(1)
+        self.first_block(node)
+        self.etcd.control("member", "add", "m2", "--peer-urls=http://127.0.0.1:2390")  # which is never started: no majority
+        self.assertTrue(wait_for(lambda: "no leader" in node.log, 30, 0.1), node.log)
+        self.assert_ok(node.call("ADD", self.pod(), self.ipam(0)))
+
     def test_compaction_and_a_lost_watch(self):
         self.serve()
         one, other = self.nodes(2)

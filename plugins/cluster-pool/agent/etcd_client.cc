@@ -262,6 +262,9 @@ void EtcdClient::watch(const etcdserverpb::WatchCreateRequest& request, const On
   std::minstd_rand random{std::random_device{}()};
   Impl::Context context(*impl_, system_clock::now() + kWatch + seconds(random() % 120));
   if (!used->token.empty()) context.context.AddMetadata("token", used->token);
+  // A member that lost the others would say nothing for as long as the watch lasts. With this it
+  // ends the watch: etcd's clients have it as WithRequireLeader.
+  context.context.AddMetadata("hasleader", "true");
   const auto stub = etcdserverpb::Watch::NewStub(used->channel);
   const auto stream = stub->Watch(&context.context);
   etcdserverpb::WatchRequest create;
