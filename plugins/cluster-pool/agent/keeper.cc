@@ -118,16 +118,20 @@ void Keeper::failed(const std::string& error) {
   logged_ = error;
 }
 
-Keeper::Network& Keeper::load(const std::string& network) {
-  const auto found = networks_.find(network);
-  if (found != networks_.end()) return found->second;
-  std::optional<blocks::Held> held;
+// A file that is not readable is no reason to be silent where others ask whether this node lives.
+auto Keeper::or_answer(const std::string& network, auto&& read) {
   try {
-    held = folder_.held(network);
+    return read();
   } catch (const cni::Error&) {
     answer_unread(network);
     throw;
   }
+}
+
+Keeper::Network& Keeper::load(const std::string& network) {
+  const auto found = networks_.find(network);
+  if (found != networks_.end()) return found->second;
+  auto held = or_answer(network, [&] { return folder_.held(network); });
   Network& out = networks_[network];
   out.held = std::move(held);
   return out;
@@ -210,7 +214,7 @@ Keeper::Time Keeper::work(const std::string& network, Time now) {
 
 Keeper::Time Keeper::work_on(const std::string& network, Time now) {
   Network& of = load(network);
-  const auto want = folder_.want(network);
+  const auto want = or_answer(network, [&] { return folder_.want(network); });
   of.ahead = now - cni::EventLoop::now();
   if (!of.held && !want) {
     forget(network);

@@ -66,6 +66,7 @@ class Keeper {
     std::exception_ptr error = {};
   };
   struct Plan;
+  auto or_answer(const std::string& network, auto&& read);
   Network& load(const std::string& network);
   void forget(const std::string& network) { networks_.erase(network); }
   Time work_on(const std::string& network, Time now);

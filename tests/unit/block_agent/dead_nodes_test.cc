@@ -193,6 +193,11 @@ TEST_CASE(
     SUBCASE("it is another network's") {
       std::ofstream(path) << text.replace(text.find("\"net\""), 5, "\"ten\"");
     }
+    SUBCASE("its want is another network's") {
+      const std::string folder = node.folder.path() + "/blocks/";
+      node.files().ask({.network = "ten", .pool = node.pool, .sets = {{0, 0}}});
+      std::filesystem::rename(folder + "ten.want", folder + "net.want");
+    }
     SUBCASE("and its leases are unknown") {
       std::filesystem::remove(path);
       std::filesystem::rename(node.pool.data_dir, node.pool.data_dir + ".away");
