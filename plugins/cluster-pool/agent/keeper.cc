@@ -260,14 +260,12 @@ Keeper::Time Keeper::attend(Network& of, const std::optional<blocks::Want>& want
     note(of, twin);
     return want ? now + kRetry : cni::kNever;
   }
+  if (!want && error_.empty()) note(of, "");
   if (now < settled_at_) {
     if (want) note(of, cat(engine_.name, " was restored: all nodes claim again what they have"));
     return settled_at_;
   }
-  if (!want) {
-    if (error_.empty()) note(of, "");
-    return cni::kNever;
-  }
+  if (!want) return cni::kNever;
   if (!serve(of, *want, now)) return now + kRetry;
   const Outside outside(mutex_);  // an ADD may hold up the lock of the folder
   return folder_.served(*want, kFolderLock) ? cni::kNever : now;  // now: the plugin has added to it

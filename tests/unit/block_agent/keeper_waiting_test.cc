@@ -211,6 +211,22 @@ TEST_CASE("that while begins when the call ends that found them missing") {
   CHECK(claims_in(memory).size() == 2);
 }
 
+TEST_CASE("an error that has passed is said no more, also before blocks are claimed again") {
+  Memory memory;
+  Node node(memory, "n1");
+  node.want();
+  turn(memory, node);
+  std::erase_if(memory.objects, [](const auto& one) { return one.second.kind == Kind::kBlock; });
+  memory.revision = 3;
+  memory.is_away = true;
+  turn(memory, node, seconds(1));
+  REQUIRE(node.note() == "connect to 'memory': refused");
+  memory.is_away = false;
+  turn(memory, node, seconds(2));
+  CHECK(node.note().empty());
+  CHECK(claims_in(memory).size() == 1);
+}
+
 TEST_CASE("a claim that is found missing when its block is returned is claimed again") {
   Memory memory;
   Node node(memory, "n1");
