@@ -38,10 +38,14 @@ bool have_one_subnet(const Given& one, const Given& other) {
 // An address of its own needs no route of a subnet.
 bool is_alone(const Given& one) { return one.range.start == one.range.end; }
 
-// Of networks to whose pods the node routes.
-std::optional<Overlap> one_subnet_of(const GivenAddresses& one, const GivenAddresses& other) {
-  for (const Given& mine : one.all) {
-    for (const Given& theirs : other.all) {
+// Of networks to whose pods the node routes. Without a segment it has a route for each pod alone.
+std::optional<Overlap> one_subnet_of(const NetworkAddresses& one, const NetworkAddresses& other) {
+  const auto has_no_segment = [](const NetworkAddresses& network) {
+    return network.wire->kind == Wire::Kind::kNode;
+  };
+  if (has_no_segment(one) && has_no_segment(other)) return std::nullopt;
+  for (const Given& mine : one.given.all) {
+    for (const Given& theirs : other.given.all) {
       if (is_alone(mine) || is_alone(theirs) || !have_one_subnet(mine, theirs)) continue;
       return Overlap{&mine, &theirs, mine.range.start, mine.range.end};
     }
@@ -107,7 +111,7 @@ std::vector<Clash> clashes(const std::vector<NetworkAddresses>& all, const Joine
       if (have_one_store || (!is_one_segment && !are_routed)) continue;
       Clash found{&*one, &*other, overlaps_of(one->given, other->given)};
       if (!is_one_segment && found.overlaps.empty()) {
-        found.subnets = one_subnet_of(one->given, other->given);
+        found.subnets = one_subnet_of(*one, *other);
       }
       if (!found.overlaps.empty() || found.subnets) out.push_back(std::move(found));
     }

@@ -44,6 +44,10 @@ def bridge(ipam, name="br1", **more):
     return {"type": "bridge", "bridge": name, "ipam": ipam} | more
 
 
+def ptp(ipam):
+    return {"type": "ptp", "ipam": ipam}
+
+
 UPLINK = "link add br1 type bridge\nlink set eth1 master br1\n"
 FILTER = "link add br1 type bridge vlan_filtering 1\nlink set eth1 master br1\n"
 VLAN = "link add link eth1 name eth1.10 type vlan id 10\n"
@@ -97,6 +101,7 @@ APART = [
     ("the gateway", "", lan(pool()), lan(static("10.5.0.1/24"))),
     ("whereabouts alone", "", lan(elsewhere()), lan(elsewhere())),
     ("what whereabouts excludes", "", lan(pool(**HALF)), lan(elsewhere(exclude=["10.5.0.0/25"]))),
+    ("parts of a subnet, with ptp", "", ptp(local(**HALF)), ptp(local(**REST))),
     ("a link of the pod", "", lan(pool()), lan(pool(), linkInContainer=True)),
 ]
 
