@@ -80,13 +80,20 @@ struct Side {
   const NetworkAddresses *mine, *theirs;
   const Given *own, *other;
   const Overlap& overlap;
-  // Beside an address that is no pod's.
-  bool is_from_start() const {
-    return own->range.start == overlap.first ||
-           (own->range.start == own->range.gateway && own->range.start.next() == overlap.first) ||
-           own->range.start == other->range.gateway;
+  // A gateway at an end is no pod's.
+  bool is_gateway(const Ip& ip) const {
+    return ip == own->range.gateway || ip == other->range.gateway;
   }
-  bool is_to_end() const { return own->range.end == overlap.last; }
+  bool is_from_start() const {
+    Ip first = own->range.start;
+    while (first < overlap.first && is_gateway(first)) first = *first.next();
+    return first == overlap.first;
+  }
+  bool is_to_end() const {
+    Ip last = own->range.end;
+    while (overlap.last < last && is_gateway(last)) last = *last.prev();
+    return last == overlap.last;
+  }
 };
 
 std::string place_in(const Side& side, const std::string& key) {
@@ -95,12 +102,16 @@ std::string place_in(const Side& side, const std::string& key) {
              side.mine->file.empty() ? "" : cat(" (", side.mine->file, ")"), " ", key);
 }
 
-// `exclude` of a pool, for all that the other network may ever give.
+// `exclude` of a pool, for all that the other network may ever give, if that leaves an address.
 std::string exclusion_for(const Side& side) {
   constexpr std::size_t kMax = 4;
-  const Cidr theirs = side.other->range.subnet.network(), mine = side.own->range.subnet;
+  const cni::AddressRange &own = side.own->range, &other = side.other->range;
+  const Cidr theirs = other.subnet.network();
+  const bool is_all = theirs.contains(own.start) && theirs.contains(own.end);
   std::vector<Cidr> all{theirs};
-  if (theirs.prefix <= mine.prefix) all = networks_from(side.overlap.first, side.overlap.last);
+  if (is_all || other.start == other.end) {
+    all = networks_from(side.overlap.first, side.overlap.last);
+  }
   if (all.size() > kMax) return {};
   Names texts;
   for (const Cidr& one : all) {

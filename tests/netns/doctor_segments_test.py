@@ -104,6 +104,14 @@ APART = [
     ("parts of a subnet, with ptp", "", ptp(local(**HALF)), ptp(local(**REST))),
     ("a link of the pod", "", lan(pool()), lan(pool(), linkInContainer=True)),
 ]
+#: What, two IPAM plugins of which the former must have addresses left, and the remedy.
+TAKEN = [
+    ("behind the other's gateway", local(rangeStart="10.5.0.1", rangeEnd="10.5.0.100", gateway="10.5.0.254"),
+     local(rangeStart="10.5.0.50", rangeEnd="10.5.0.99", gateway="10.5.0.1"), 'of network \'b\' .* set another "subnet"'),
+    ("before the gateway", local(gateway="10.5.0.254"), local(gateway="10.5.0.254"), 'of network \'b\' .* set another "subnet"'),
+    ("an address of a part", pool(**HALF), static("10.5.0.7/25"), 'of network \'a\' .* add "10.5.0.7" to "exclude"'),
+    ("addresses of a part", pool(**HALF), local("10.5.0.0/25", rangeStart="10.5.0.8", rangeEnd="10.5.0.15"), 'of network \'a\' .* add "10.5.0.8/29" to "exclude"'),
+]
 
 
 def put(one, other):
@@ -188,6 +196,12 @@ class Segments(suite.NodeTest):
         self.assertEqual((self.findings(), self.warnings()), ([], []))
         put(bridge(local(), isGateway=True), bridge(pool(), "br2", isGateway=True))
         self.assertIn("two pods", self.findings()[0]["why"])
+
+    @suite.cases([(row[0], row[1:]) for row in TAKEN])
+    def takes_no_more_than_is_shared(self, row):
+        one, other, remedy = row
+        put(lan(one), lan(other))
+        self.assertRegex(self.findings()[0]["remedy"], remedy)
 
     def test_a_bridge_with_an_address_of_the_node_is_a_gateway(self):
         run("ip", "-batch", "-", stdin="link add br1 type bridge\nlink add br2 type bridge\naddr add 10.5.0.1/24 dev br1\n")
