@@ -13,7 +13,8 @@ namespace tool {
 
 /// A run of addresses.
 struct Given {
-  std::string path;  ///< of the key that it is of, "ipam.ranges[0][0].subnet"
+  /// Of the key that it is of, "ipam.ranges[0][0].subnet". Empty: no config has it, as flanneld's.
+  std::string path;
   cni::AddressRange range;
 };
 

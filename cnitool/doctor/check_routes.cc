@@ -153,8 +153,10 @@ void check_route(const Node& node, const Subnet& subnet, const Foreign& foreign,
 
 // Adds what living pods and the bridge need: the bridge keeps the earlier gateway, with which ADD
 // of any pod fails.
-std::string other_subnet(const Node& node, const Subnet& subnet) {
-  std::string out = cat("in ", subnet.file, " set another \"subnet\" in \"ipam\"");
+std::string other_subnet(const Node& node, const Subnet& subnet, const std::string& key) {
+  const std::string file =
+      subnet.file.empty() ? cat("the config of network '", subnet.network, "'") : subnet.file;
+  std::string out = cat("in ", file, " set another \"", key, "\" in \"ipam\"");
   for (const netlink::LinkAddress& one : node.addresses) {
     const netlink::Link* const link = node.link(one.link);
     if (link == nullptr || !own_links(node, subnet.network).contains(one.link)) continue;

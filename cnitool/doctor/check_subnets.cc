@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <array>
 #include <set>
 
 #include "cnitool/block_pools.h"
@@ -96,6 +97,19 @@ struct Side {
   }
 };
 
+// The first is to change: what a file has before what the API server or flanneld has.
+std::array<Side, 2> sides_of(const Clash& clash, const Overlap& both) {
+  const Side later{clash.one, clash.other, both.one, both.other, both};
+  const Side earlier{clash.other, clash.one, both.other, both.one, both};
+  const auto rank = [](const Side& side) {
+    return side.own->path.empty() ? 2 : side.mine->file.empty() ? 1 : 0;
+  };
+  if (rank(earlier) < rank(later)) return {earlier, later};
+  return {later, earlier};
+}
+
+std::string key_of(const Given& given) { return given.path.substr(given.path.rfind('.') + 1); }
+
 std::string place_in(const Side& side, const std::string& key) {
   const std::string& path = side.own->path;
   return cat("in \"", path.substr(0, path.rfind('.')), "\" of network '", side.mine->network, "'",
@@ -123,6 +137,7 @@ std::string exclusion_for(const Side& side) {
 
 // Empty: the network would have no address left, or its plugin has no key for it.
 std::string cut_of(const Side& side) {
+  if (side.own->path.empty()) return {};
   const std::string& type = side.mine->given.type;
   if (type != "cluster-pool" && type != "host-local" && type != "whereabouts") return {};
   if (side.is_from_start() && side.is_to_end()) return {};
@@ -152,10 +167,18 @@ std::string restart_for(const Node& node, const Side& side) {
   return pods.empty() ? "" : cat("; then ", restart_of(node, pods));
 }
 
+std::string only_one_of(const Side& side) {
+  return cat("keep only one of ", side.theirs->file, " and ", side.mine->file);
+}
+
+std::string apart_of(const Node& node, const Side& side) {
+  if (side.own->path.empty()) return only_one_of(side);
+  return other_subnet(node, {side.mine->network, side.mine->file, side.own->range},
+                      key_of(*side.own));
+}
+
 std::string remedy_for(const Node& node, const Clash& clash) {
-  const Overlap& first = clash.overlaps.front();
-  const Side sides[] = {{clash.one, clash.other, first.one, first.other, first},
-                        {clash.other, clash.one, first.other, first.one, first}};
+  const auto sides = sides_of(clash, clash.overlaps.front());
   const auto everywhere = [](const Side& side) {
     return side.mine->given.type == "cluster-pool" ? ", on all nodes" : "";
   };
@@ -163,9 +186,9 @@ std::string remedy_for(const Node& node, const Clash& clash) {
     const std::string cut = cut_of(side);
     if (!cut.empty()) return cat(cut, everywhere(side), restart_for(node, side));
   }
-  const std::string key = sides[0].own->path.substr(sides[0].own->path.rfind('.') + 1);
-  return cat(place_in(sides[0], cat("set another \"", key, '"')), everywhere(sides[0]),
-             restart_for(node, sides[0]));
+  if (sides[0].own->path.empty()) return only_one_of(sides[0]);
+  return cat(place_in(sides[0], cat("set another \"", key_of(*sides[0].own), '"')),
+             everywhere(sides[0]), restart_for(node, sides[0]));
 }
 
 Finding finding_of(const Node& node, const Clash& clash) {
@@ -176,7 +199,7 @@ Finding finding_of(const Node& node, const Clash& clash) {
             cat("subnet ", both.one->range.subnet.str(), " of network '", one.network,
                 "' overlaps ", both.other->range.subnet.str(), " of network '", other.network, "'"),
             "the node has two routes to the addresses and uses one",
-            other_subnet(node, {one.network, one.file, both.one->range}),
+            apart_of(node, sides_of(clash, both)[0]),
             {one.network, other.network}};
   }
   const bool are_routed = one.wire->is_routed && other.wire->is_routed;
@@ -185,7 +208,7 @@ Finding finding_of(const Node& node, const Clash& clash) {
           cat("networks '", other.network, "' and '", one.network, "' can give the same addresses",
               are_routed ? "" : " on one segment", ": ", ranges_text(clash.overlaps)),
           cat("two pods can get the same address", holders_of(node, clash)),
-          are_apart ? other_subnet(node, {one.network, one.file, clash.overlaps.front().one->range})
+          are_apart ? apart_of(node, sides_of(clash, clash.overlaps.front())[0])
                     : remedy_for(node, clash),
           {one.network, other.network},
           {line_of(other), line_of(one)}};

@@ -25,7 +25,8 @@ std::vector<Foreign> foreign_routes(const Node& node, const std::set<int>& own);
 /// "ip route del 10.22.0.0/25 via 192.0.2.1 dev eth0 proto static metric 100".
 std::string removal_of(const Node& node, const Foreign& foreign);
 
-/// How the network gets another subnet, with what its bridge and living pods need.
-std::string other_subnet(const Node& node, const Subnet& subnet);
+/// How the network gets another subnet, with what its bridge and living pods need. \param key of
+/// its IPAM plugin.
+std::string other_subnet(const Node& node, const Subnet& subnet, const std::string& key = "subnet");
 
 }  // namespace tool::doctor

@@ -56,6 +56,9 @@ void add_network(const cni::NetworkList& list, std::vector<NetworkAddresses>& ou
     if (!plugin.conf->is_object()) continue;
     NetworkAddresses one{list.name, list.file, wire_of(*plugin.conf, facts_of(plugin.type)),
                          given_by(*plugin.conf, list.name, facts_of(ipam_type_of(plugin)))};
+    if (facts_of(named.type).has(cni::Fact::kDelegates)) {
+      for (Given& given : one.given.all) given.path.clear();
+    }
     if (!one.given.all.empty()) out.push_back(std::move(one));
   }
 }

@@ -197,11 +197,32 @@ class Segments(suite.NodeTest):
         put(bridge(local(), isGateway=True), bridge(pool(), "br2", isGateway=True))
         self.assertIn("two pods", self.findings()[0]["why"])
 
+    def test_a_remedy_names_a_key_that_the_network_has(self):
+        put(bridge(local(), isGateway=True), bridge(elsewhere(), "br2", isGateway=True))
+        self.assertEqual(self.findings()[0]["remedy"], f'in {B} set another "range" in "ipam"')
+
     @suite.cases([(row[0], row[1:]) for row in TAKEN])
     def takes_no_more_than_is_shared(self, row):
         one, other, remedy = row
         put(lan(one), lan(other))
         self.assertRegex(self.findings()[0]["remedy"], remedy)
+
+    def test_a_network_without_a_file_is_not_the_one_to_change(self):
+        put(bridge(pool(**REST), isGateway=True), bridge(local(**HALF), "br2", isGateway=True))
+        self.assert_ok(cnitool("add", "b", self.pod("p").path))
+        os.remove(B)
+        self.assertEqual(self.findings()[0]["remedy"], f'in {A} set another "subnet" in "ipam"')
+
+    def test_a_subnet_of_flannel_is_not_the_one_to_change(self):
+        env = "/run/subnet.env"
+        with open(env, "w", encoding="utf-8") as file:
+            file.write("FLANNEL_NETWORK=10.5.0.0/16\nFLANNEL_SUBNET=10.5.0.1/24\nFLANNEL_MTU=1450\nFLANNEL_IPMASQ=true\n")
+        flannel = {"type": "flannel", "subnetFile": env, "delegate": {"bridge": "br2", "isDefaultGateway": True}}
+        for name in ("br1", "br2"):
+            put(bridge(local(), name, isGateway=True), flannel)
+            self.assertIn(A, self.findings()[0]["remedy"])
+        put(flannel, flannel)
+        self.assertEqual(self.findings()[0]["remedy"], f"keep only one of {A} and {B}")
 
     def test_a_bridge_with_an_address_of_the_node_is_a_gateway(self):
         run("ip", "-batch", "-", stdin="link add br1 type bridge\nlink add br2 type bridge\naddr add 10.5.0.1/24 dev br1\n")
