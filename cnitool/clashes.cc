@@ -35,8 +35,12 @@ bool have_one_subnet(const Given& one, const Given& other) {
   return mine.contains(theirs.ip) || theirs.contains(mine.ip);
 }
 
-// An address of its own needs no route of a subnet.
-bool is_alone(const Given& one) { return one.range.start == one.range.end; }
+// One address, to which the node needs no route of a subnet. A bridge has its gateway's.
+bool is_alone(const NetworkAddresses& network, const Given& one) {
+  const bool is_subnet = one.range.subnet.prefix != one.range.subnet.ip.bits();
+  return one.range.start == one.range.end &&
+         !(is_subnet && network.wire->kind != Wire::Kind::kNode);
+}
 
 // Of networks to whose pods the node routes. Without a segment it has a route for each pod alone.
 std::optional<Overlap> one_subnet_of(const NetworkAddresses& one, const NetworkAddresses& other) {
@@ -46,7 +50,8 @@ std::optional<Overlap> one_subnet_of(const NetworkAddresses& one, const NetworkA
   if (has_no_segment(one) && has_no_segment(other)) return std::nullopt;
   for (const Given& mine : one.given.all) {
     for (const Given& theirs : other.given.all) {
-      if (is_alone(mine) || is_alone(theirs) || !have_one_subnet(mine, theirs)) continue;
+      if (is_alone(one, mine) || is_alone(other, theirs) || !have_one_subnet(mine, theirs))
+        continue;
       return Overlap{&mine, &theirs, mine.range.start, mine.range.end};
     }
   }

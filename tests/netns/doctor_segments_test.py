@@ -197,6 +197,11 @@ class Segments(suite.NodeTest):
         put(bridge(local(), isGateway=True), bridge(pool(), "br2", isGateway=True))
         self.assertIn("two pods", self.findings()[0]["why"])
 
+    def test_a_single_address_does_not_spare_a_bridge_its_subnet(self):
+        put(bridge(local(rangeStart="10.5.0.7", rangeEnd="10.5.0.7"), isGateway=True), bridge(local(**REST), "br2", isGateway=True))
+        self.assertIn("two routes", self.findings()[0]["why"])
+        self.assertIn("two routes", self.warnings()[0]["message"])
+
     def test_a_remedy_names_a_key_that_the_network_has(self):
         put(bridge(local(), isGateway=True), bridge(elsewhere(), "br2", isGateway=True))
         self.assertEqual(self.findings()[0]["remedy"], f'in {B} set another "range" in "ipam"')
