@@ -8,11 +8,13 @@
 #include <set>
 
 #include "cnitool/block_pools.h"
+#include "cnitool/delegate.h"
 #include "cnitool/doctor/agents.h"
 #include "cnitool/doctor/checks.h"
 #include "cnitool/doctor/leftovers.h"
 #include "cnitool/doctor/places.h"
 #include "cnitool/doctor/pods.h"
+#include "cnitool/json_at.h"
 #include "cnitool/known_plugins.h"
 #include "cnitool/leases.h"
 #include "cnitool/node_runtimes.h"
@@ -120,9 +122,37 @@ void look_at_port_vlans(Node& node, netlink::RouteSocket& socket) try {
   node.port_vlans.clear();
 }
 
+std::set<std::string> links_in(const std::vector<cni::NetworkList>& lists) {
+  std::set<std::string> out;
+  for (const cni::NetworkList& list : lists) {
+    for (const cni::PluginConf& named : list.plugins) {
+      const cni::PluginConf plugin = effective(named);
+      if (!plugin.conf->is_object()) continue;
+      for (const char* const key : {"master", "bridge"}) out.insert(text_at(*plugin.conf, key));
+    }
+  }
+  out.erase("");
+  return out;
+}
+
+// The kernel finds a link by any of its names, and refuses a name that none can have.
+void look_at_other_names(Node& node, netlink::RouteSocket& socket) {
+  std::set<std::string> names = links_in(node.networks.lists);
+  names.merge(links_in(node.attached));
+  for (const std::string& name : names) {
+    try {
+      const auto link = node.link(name) == nullptr ? socket.find(name) : std::nullopt;
+      if (link) node.other_names[name] = link->index;
+    } catch (const netlink::Error&) {
+      continue;
+    }
+  }
+}
+
 void look_at_routes(Node& node) {
   netlink::RouteSocket socket;
   node.links = socket.links();
+  look_at_other_names(node, socket);
   look_at_port_vlans(node, socket);
   for (const Family family : netlink::kFamilies) {
     for (const auto& route : socket.routes(family)) node.routes.push_back(route);

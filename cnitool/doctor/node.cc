@@ -27,7 +27,9 @@ const PluginFile* Node::program(const std::string& type) const {
 }
 
 const netlink::Link* Node::link(const std::string& name) const {
-  return find_by(links, &netlink::Link::name, name);
+  const auto other = other_names.find(name);
+  return other == other_names.end() ? find_by(links, &netlink::Link::name, name)
+                                    : link(other->second);
 }
 
 const netlink::Link* Node::link(int index) const {

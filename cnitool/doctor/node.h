@@ -100,6 +100,7 @@ struct Node {
   std::vector<Peer> peers;                             ///< nodes that this one should reach
   std::shared_ptr<const probe::Outcome> probed;        ///< null: nobody asked
   std::function<std::optional<std::string>(const std::string& key)> sysctl;  ///< empty: none
+  std::map<std::string, int> other_names;  ///< by which configs name links (ip-link(8), altname)
 
   Node();
   Node(Node&&) noexcept;

@@ -80,8 +80,9 @@ bool has_address_there(const Node& node, const NetworkAddresses& one) {
 Segments::Segments(const Node& node) : node_(node), uplink_(default_link(node)) {}
 
 Frames Segments::start_of(const Wire& wire) const {
-  const std::string& link = wire.link.empty() ? uplink_ : wire.link;
-  const Link* const there = node_.link(link);
+  const std::string& named = wire.link.empty() ? uplink_ : wire.link;
+  const Link* const there = node_.link(named);
+  const std::string& link = there == nullptr ? named : there->name;
   const bool filters = there != nullptr && there->vlan_filtering;
   if (wire.kind == Wire::Kind::kBridge && (filters || wire.vlan != 0)) {
     const auto pvid = there != nullptr ? there->default_pvid : std::uint16_t{};

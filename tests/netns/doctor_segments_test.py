@@ -49,6 +49,7 @@ def ptp(ipam):
 
 
 UPLINK = "link add br1 type bridge\nlink set eth1 master br1\n"
+ALTNAME = "link property add dev eth1 altname enp1s0\n"
 FILTER = "link add br1 type bridge vlan_filtering 1\nlink set eth1 master br1\n"
 VLAN = "link add link eth1 name eth1.10 type vlan id 10\n"
 DEEP = VLAN + "link add br1 type bridge\nlink set eth1.10 master br1\n"
@@ -63,6 +64,7 @@ SHARED = [
     ("macvlan and ipvlan", "", lan(pool()), lan(pool("10.5.0.0/16"), type="ipvlan"), "10.5.0.2-10.5.0.254", True),
     ("IPv6", "", lan(pool("fd00:5::/64")), lan(pool("fd00:5::/96")), "fd00:5::2-fd00:5::ffff:ffff", True),
     ("the link of the default route", DEFAULT, lan(pool()), lan(pool("10.5.0.0/28"), ""), "10.5.0.2-10.5.0.14", False),
+    ("another name of the link", ALTNAME, lan(pool()), lan(pool("10.5.0.64/28"), "enp1s0"), "10.5.0.66-10.5.0.78", False),
     ("a bridge and its uplink", UPLINK, lan(pool()), bridge(pool("10.5.0.64/28")), "10.5.0.66-10.5.0.78", False),
     ("a VLAN and its link", VLAN, vlan(pool(), 10), lan(pool("10.5.0.64/28"), "eth1.10"), "10.5.0.66-10.5.0.78", False),
     ("one VLAN", "", vlan(pool(), 10), vlan(pool("10.5.0.64/28"), 10), "10.5.0.66-10.5.0.78", True),
@@ -196,6 +198,11 @@ class Segments(suite.NodeTest):
         self.assertEqual((self.findings(), self.warnings()), ([], []))
         put(bridge(local(), isGateway=True), bridge(pool(), "br2", isGateway=True))
         self.assertIn("two pods", self.findings()[0]["why"])
+
+    def test_a_name_that_no_link_can_have_hides_nothing(self):
+        put(bridge(local()), bridge(local(), "br1") | {"master": "x" * 300})
+        self.assertEqual(len(self.findings()), 1)
+        self.assertNotIn("unknown", {one["level"] for one in self.findings()})
 
     def test_a_single_address_does_not_spare_a_bridge_its_subnet(self):
         put(bridge(local(rangeStart="10.5.0.7", rangeEnd="10.5.0.7"), isGateway=True), bridge(local(**REST), "br2", isGateway=True))
