@@ -5,8 +5,10 @@
 #include <map>
 #include <set>
 
+#include "cnitool/find_by.h"
 #include "cnitool/probe/introduction.h"
 #include "netlink/address_claim.h"
+#include "netlink/route/bridge_port.h"
 #include "netlink/route/socket.h"
 #include "netlink/sysctl.h"
 #include "netlink/types/error.h"
@@ -184,13 +186,28 @@ void try_ask(const Post& post, const std::vector<Subject>& subjects, bool is_cro
   }
 }
 
-// By a veth of its own at a port of the bridge the node answers for the gateway, too: its kernel
-// answers ARP for all its addresses by any link.
-void forget_own(const Addresses& addresses, Owners& owners) {
+// Whether a bridge heard the MAC address from a pod or a virtual machine, which may take any.
+bool is_behind_pod(const Mac& mac, const netlink::Link& bridge,
+                   const std::vector<netlink::Link>& links) {
+  netlink::RouteSocket node;
+  const auto entries = netlink::fdb_of(node, mac);
+  return std::ranges::any_of(entries, [&](const netlink::FdbEntry& one) {
+    if (one.is_local || one.master != bridge.index) return false;
+    const auto* const port = find_by(links, &netlink::Link::index, one.link);
+    return port != nullptr && (port->peer_nsid || port->kind == "tun");
+  });
+}
+
+// By a link of its own on the segment the node answers for the gateway, too: its kernel answers ARP
+// for all its addresses by any link.
+void forget_own(const netlink::Link& bridge, const Addresses& addresses, Owners& owners) {
   const auto links = netlink::RouteSocket().links();
+  const auto is_own = [&](const Mac& mac) {
+    return find_by(links, &netlink::Link::mac, mac) != nullptr &&
+           !is_behind_pod(mac, bridge, links);
+  };
   for (auto& [ip, found] : owners) {
-    if (!addresses.at(ip).is_own) continue;
-    for (const netlink::Link& one : links) found.erase(one.mac);
+    if (addresses.at(ip).is_own) std::erase_if(found, is_own);
   }
 }
 
@@ -231,8 +248,8 @@ std::vector<Duplicate> duplicates(const std::vector<Subject>& subjects,
       if (!post) continue;
       const bool is_crowd = members.size() > kMostBroadcasting && post->link.kind == "bridge";
       try_ask(*post, subjects, is_crowd, {addresses, owners, pacer});
+      if (post->link.kind == "bridge") forget_own(post->link, addresses, owners);
     }
-    forget_own(addresses, owners);
     judge(network, addresses, owners, out);
   }
   return out;

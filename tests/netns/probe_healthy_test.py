@@ -121,13 +121,17 @@ OF_RA = """ip netns exec a sysctl -qw net.ipv6.conf.eth0.accept_ra=2; python3 -c
 s = socket.socket(10, 3, 58); s.setsockopt(41, 18, 255)
 s.sendto(bytes([134, 0, 0, 0, 64, 0, 7, 8]) + bytes(8), ("ff02::1", 0, 0, socket.if_nametoindex("cni0")))'
 for n in 1 2 3 4 5 6 7 8 9; do ip -n a -6 route show default proto ra | grep -q via && break; sleep 0.1; done; ip -n a -6 route show default proto ra | grep -q via"""
+# As two cards of the node on one wire, of which the bridge has one: its kernel answers ARP for the gateway by the other.
+TWO_CARDS = """ip link add br2 address 02:00:00:00:00:b2 type bridge; ip link add c1 type veth peer name c2; ip link set c1 master cni0; ip link set c2 master br2
+for link in br2 c1 c2; do ip link set $link up; done; ip addr add 198.18.1.1/24 dev br2"""
 CASES = [("a silent gateway", SILENT), ("two uplinks", TWO_UPLINKS), ("proxy ARP", PROXIED), ("filters that drop nothing", FILTERED), ("no way out", ALONE), ("router advertisements", OF_RA), ("Docker", DOCKER), ("kube-proxy, iptables", KUBE_IPTABLES), ("kube-proxy, nftables", KUBE_NFTABLES), ("Calico", CALICO),
-         ("flannel", FLANNEL), ("firewalld", FIREWALLD)]
+         ("flannel", FLANNEL), ("firewalld", FIREWALLD), ("two cards", TWO_CARDS)]
 FLUSH = """tc qdisc del dev up0 clsact; iptables -P FORWARD ACCEPT; for t in filter nat mangle; do iptables -t $t -F; iptables -t $t -X; done
 iptables-legacy -F; ip netns exec outside sysctl -qw net.ipv4.icmp_echo_ignore_all=0; ip netns del second; ip rule del pref 99
 ip -n outside link del d0; ip netns exec outside sysctl -qw net.ipv4.conf.eth0.proxy_arp=0; ip route replace default via 192.0.2.2; ip -n a -6 route del default proto ra
 for t in 'ip kube-proxy' 'inet calico' 'inet firewalld'; do nft delete table $t; done
-while ip rule del pref 100; do :; done; ip route del blackhole 10.244.7.0/26; true"""
+while ip rule del pref 100; do :; done; ip route del blackhole 10.244.7.0/26
+ip link del c1; ip link del br2; ip neigh flush dev cni0; true"""
 RUNS = 1 if rows.STEP > 1 else 200 // len(CASES) + 1
 
 

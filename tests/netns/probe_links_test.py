@@ -51,6 +51,10 @@ ROWS = [
                                    undo="ip neigh flush dev cni0; for pod in a b; do ip -n $pod neigh flush all; done")),
     ("MTU behind the uplink", words("ip -n outside link set eth0 mtu 1400", "1500 bytes are lost behind 'up0'", undo="ip -n outside link set eth0 mtu 1500")),
     ("address twice on the bridge", words("ip -n b addr add {a}/28 dev eth0", "address {a}", "another host", undo="ip -n b addr del {a}/28 dev eth0; ip neigh flush dev cni0", others=["has that address, too"], heals=False)),
+    ("the gateway's address behind a pod, with the uplink's MAC address", words(
+        "ip netns add deep; ip -n b link add link eth0 name m0 address $(cat /sys/class/net/up0/address) type macvlan mode bridge; ip -n b link set m0 netns deep; "
+        "ip -n deep addr add 10.1.2.1/28 dev m0; ip -n deep link set m0 up", "address 10.1.2.1", "another host",
+        undo="ip netns del deep; ip neigh flush dev cni0; ip -n a neigh flush all; ip -n b neigh flush all", heals=False)),
     ("a second port with the MAC address of a pod", words("ip link add d0 type veth peer name d1; ip link set d0 address {maca}; ip link set d0 master cni0; ip link set d0 up; ip link set d1 up",
                                                           "forwarding database of 'cni0' has {maca} at 'd0'", undo="ip link del d0")),
     ("address of IPv6 twice on the bridge", words("ip -n b addr add {a6}/64 dev eth0 nodad", "address {a6}", "another host", undo="ip -n b addr del {a6}/64 dev eth0; ip neigh flush dev cni0", others=["has that address, too"], heals=False)),
