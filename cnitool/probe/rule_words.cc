@@ -184,14 +184,13 @@ std::string opening_for_answers(const ChainId& id, const Case& one) {
   const bool is_translated = one.flow && one.flow->reply.destination != one.flow->original.source;
   const bool is_plain = is_name(id.table) && is_name(id.chain);
   if (!is_translated || !is_plain) return opening(id, one, "accept", nullptr);
-  const auto& [from, to] = std::pair(one.flow->reply.source, one.flow->reply.destination);
+  const netlink::Ip& to = one.flow->reply.destination;  // any host answers, not only the probed one
   if (is_of_iptables(id)) {
-    return cat(from.is_v4() ? "iptables" : "ip6tables", " -t ", id.table, " -I ", quoted(id.chain),
-               " -s ", from.str(), " -d ", to.str(), " -j ACCEPT");
+    return cat(to.is_v4() ? "iptables" : "ip6tables", " -t ", id.table, " -I ", quoted(id.chain),
+               " -d ", to.str(), " -j ACCEPT");
   }
-  const char* const ip = from.is_v4() ? "ip" : "ip6";
   return cat("nft insert rule ", name_of(id.family), " ", quoted(id.table), " ", quoted(id.chain),
-             " ", ip, " saddr ", from.str(), " ", ip, " daddr ", to.str(), " accept");
+             " ", to.is_v4() ? "ip" : "ip6", " daddr ", to.str(), " accept");
 }
 
 // Packets of neighbours have other headers than those of probes.

@@ -24,7 +24,7 @@ std::string text_of_rule(const netlink::nf::ChainId& id, std::uint64_t handle, c
 std::string opening(const netlink::nf::ChainId& id, const Case& one, const std::string& verdict,
                     const Subject* where);
 /// The same before answers have their addresses back, as in a chain before connection tracking:
-/// they are from a host beyond the node to one of the node's addresses.
+/// they are from any host beyond the node to one of the node's addresses.
 std::string opening_for_answers(const netlink::nf::ChainId& id, const Case& one);
 /// "accept" of what the rule drops and no more, for opening(): with its conditions, quoted for a
 /// shell. Plain "accept" where they are not all about the packet, as a limit.

@@ -22,6 +22,8 @@ ROWS = [
     ("inet prerouting", table("inet", "prerouting", "ip saddr {a} drop", parts=["ip saddr {a} drop"])),
     ("inet input", table("inet", "input", "ip saddr {a} counter drop", remedy="'ip saddr {a}' accept")),
     ("a port alone", table("inet", "forward", "tcp dport 80 drop", remedy="'tcp dport 80' accept")),
+    ("a pod's own drop of an address", words("ip netns exec a nft 'add table ip own; add chain ip own c { type filter hook input priority 0; }; add rule ip own c ip saddr 10.1.2.1 drop'",
+                                             "in the pod", "chain 'c' of table ip own", remedy="ip saddr 10.1.2.1", undo="ip netns exec a nft delete table ip own")),
     ("inet forward", table("inet", "forward", "ip saddr {a} drop")),
     ("inet output", table("inet", "output", "ip daddr {a} drop")),
     ("inet postrouting", table("inet", "postrouting", "ip daddr {p} drop")),
@@ -50,10 +52,11 @@ ROWS = [
     ("a limit", table("inet", "input", "ip saddr {a} limit rate over 1/hour burst 1 packets drop", remedy="daddr 10.1.2.0/28 accept")),
     ("untracked packets of hostPorts", table("inet", "prerouting", "tcp dport 8080 notrack", priority=-300)),
     ("untracked answers from beyond the node", words(
-        "ip addr add fd00:9::1/64 dev up0 nodad; ip -n outside addr add fd00:9::2/64 dev eth0 nodad; ip -6 route add default via fd00:9::2; nft add table ip6 site; "
+        "ip addr add fd00:9::1/64 dev up0 nodad; for n in 2 3; do ip -n outside addr add fd00:9::$n/64 dev eth0 nodad; done; ip -6 route add default via fd00:9::2; nft add table ip6 site; "
         "nft 'add chain ip6 site c { type filter hook prerouting priority -300; }; add chain ip6 site f { type filter hook forward priority 0; }; "
         "add rule ip6 site c notrack; add rule ip6 site f ct state untracked drop'", "table ip6 site",
-        undo="nft delete table ip6 site; ip -6 route del default; ip addr del fd00:9::1/64 dev up0; ip -n outside addr del fd00:9::2/64 dev eth0")),
+        works="ip netns exec a ping -6 -c1 -W2 fd00:9::3",
+        undo="nft delete table ip6 site; ip -6 route del default; ip addr del fd00:9::1/64 dev up0; for n in 2 3; do ip -n outside addr del fd00:9::$n/64 dev eth0; done")),
     ("a source that is rewritten", table("ip", "prerouting", "ip saddr {a} ip saddr set 10.77.0.1", priority=-300, parts=["rewrites packets", "saddr set"])),
     ("a time to live", table("ip", "prerouting", "ip saddr {a} ip ttl set 1", priority=-150, parts=["rewrites packets", "ttl set 1"])),
     ("a protocol that is rewritten", table("ip", "prerouting", "ip saddr {a} ip protocol set 254", priority=-300, parts=["rewrites packets"])),

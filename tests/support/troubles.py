@@ -24,7 +24,7 @@ _node = None
 
 def words(make, *what, **more):
     """A row: how it is broken, and what has to be in the finding. undo: ends the trouble where the remedy is no command, or
-    leaves something. remedy: what has to be in it. others: parts of findings that may be beside it."""
+    leaves something. remedy: what has to be in it. others: parts of findings that may be beside it. works: a command that succeeds by then."""
     return {"make": make, "words": what, **more}
 
 
@@ -144,6 +144,7 @@ class TroubleTest(suite.NodeTest):
             if self.heal(node, [one for one in left if all(part in one["what"] for part in wanted)]):  # another one explained these
                 _, left, _ = node.probe()
             self.assertEqual(shown(left), "", commands)
+            self.assertEqual(node.shell(row.get("works", "true")).returncode, 0, commands)
         if undo := row.get("undo"):
             node.shell(undo)
             self.assert_silent(node, undo)
