@@ -76,7 +76,7 @@ class Etcd:
 
     def answers(self):
         with contextlib.suppress(RuntimeError):
-            return "healthy" in self.control("endpoint", "health", by=None) or True
+            return "healthy" in self.control("endpoint", "health", by=None, seconds=3) or True
         return False
 
     def kill(self):
@@ -85,9 +85,9 @@ class Etcd:
 
     stop = kill
 
-    def control(self, *words, by="root:root", stdin=None):
-        """etcdctl."""
-        command = ["etcdctl", f"--endpoints={self.url}", "--dial-timeout=1s", "--command-timeout=3s"]
+    def control(self, *words, by="root:root", stdin=None, seconds=30):
+        """etcdctl. `seconds`: a busy machine answers late."""
+        command = ["etcdctl", f"--endpoints={self.url}", "--dial-timeout=1s", f"--command-timeout={seconds}s"]
         if self.scheme == "https":
             command += [f"--cacert={self.folder}/ca.crt", f"--cert={self.folder}/client.crt", f"--key={self.folder}/client.key"]
         if by and self.user:
