@@ -79,7 +79,7 @@ std::size_t DeadNodes::judge(const std::string& node, const View& view, Time now
              {{"node", node}});
     return 0;
   }
-  if (asked == Removal::kGone) return 0;  // by another agent, or its own, where it was left over
+  if (asked == Removal::kGone) return 0;  // another agent removed it, or its own a stale claim
   std::size_t out = 1;
   for (const Object& block : blocks) {
     if (engine_.has_node(node)) return out;
@@ -100,8 +100,8 @@ std::size_t release_if_silent(const Engine& engine, const std::string& node,
   question.claim = new_question();
   const bool is_asked = engine.replace(*one, question);
   if (is_asked) wait();
-  // In one step: an answer may arrive until then. One that somebody else removed was not
-  // unanswered: an agent that lives removes what is left over.
+  // Only an unanswered question is removed, because the agent may answer at any time. A missing
+  // question is no silence: a running agent removes stale claims.
   if (is_asked && engine.remove(question) == Removal::kRemoved) {
     return 1 + release_blocks(engine, node);
   }

@@ -118,7 +118,7 @@ void Keeper::failed(const std::string& error) {
   logged_ = error;
 }
 
-// A file that is not readable is no reason to be silent where others ask whether this node lives.
+// An agent with an unreadable file still answers a question, because its node may have pods.
 auto Keeper::or_answer(const std::string& network, auto&& read) {
   try {
     return read();

@@ -142,7 +142,7 @@ void Keeper::plan_fixed(const Network& of, const netlink::Ip& ip, Plan& plan) co
     if (std::ranges::find(plan.blocks, cidr) == plan.blocks.end()) plan.blocks.push_back(cidr);
     return;
   }
-  if (self_.made(*other)) {  // left over: adopt() removes it soon
+  if (self_.made(*other)) {  // a stale claim: adopt() removes it soon
     plan.is_done = false;
     return;
   }

@@ -44,7 +44,7 @@ void check_pins(KeptNetwork& of, const Engine& engine, cni::BootTime now) {
   of.pinned_at = now;
 }
 
-// The file may be damaged while this process runs, which knows what was in it.
+// A damaged file is written again from memory.
 bool is_on_disk(const blocks::Folder& folder, const blocks::Held& held) try {
   return folder.held(held.network) == held;
 } catch (const cni::Error&) {
